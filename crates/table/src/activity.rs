@@ -1,9 +1,9 @@
-//! What reads of tables are for.
+//! Describes what reads of tables are for.
 
 use spanlith_base::stats::Histogram;
 use std::cell::Cell;
 
-/// What a read of a table is for: decides in which histogram its times go.
+/// Describes what a read of a table is for: decides in which histogram its times go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadActivity {
     /// None of the others.
@@ -26,7 +26,7 @@ pub enum ReadActivity {
 }
 
 thread_local! {
-    /// What the calling thread opens tables for.
+    /// Says what the calling thread opens tables for.
     static CURRENT: Cell<ReadActivity> = const { Cell::new(ReadActivity::Unknown) };
 }
 
@@ -51,7 +51,7 @@ impl ReadActivity {
         Entered(CURRENT.replace(self))
     }
 
-    /// What the calling thread opens tables for.
+    /// Returns what the calling thread opens tables for.
     pub(crate) fn current() -> Self {
         CURRENT.get()
     }

@@ -35,7 +35,7 @@ use spanlith_env::WritableFile;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What a finished table is.
+/// Describes what a finished table is.
 #[derive(Clone, Debug)]
 pub struct TableSummary {
     /// Bytes of the file.
@@ -129,7 +129,7 @@ pub struct TableBuilder {
     counters: Counters,
     /// Collectors that see every entry; `None` without.
     collecting: Option<Box<Collecting>>,
-    /// What is done about timestamps; `None` without.
+    /// Says what is done about timestamps; `None` without.
     timestamps: Option<Box<TimestampWriter>>,
     /// Bytes of timestamp at the end of the user keys that blocks hold; filters hold none.
     timestamp_size: usize,
@@ -376,7 +376,7 @@ impl TableBuilder {
             .with("key", key.escape_ascii())
     }
 
-    /// Whether the block is cut before an entry of that size (RocksDB's flush-by-size policy).
+    /// Returns whether the block is cut before an entry of that size (RocksDB's flush-by-size policy).
     #[inline]
     fn block_is_full(&self, key_len: usize, value_len: usize) -> bool {
         let now = self.block.size();
@@ -574,7 +574,7 @@ impl TableBuilder {
         self.counters.seqnos()
     }
 
-    /// Whether the table holds the keys that are added: not if it drops their timestamps.
+    /// Returns whether the table holds the keys that are added: not if it drops their timestamps.
     pub fn keeps_keys(&self) -> bool {
         self.timestamps.is_none() || self.options.persist_timestamps
     }
@@ -840,7 +840,7 @@ impl TableBuilder {
     }
 }
 
-/// What a chooser needs to know of a table.
+/// Returns what a chooser needs to know of a table.
 fn wanted(options: &BuilderOptions) -> Wanted<'_> {
     Wanted {
         choice: options.codec_choice,

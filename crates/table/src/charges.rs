@@ -17,7 +17,7 @@ pub type MemoryCharge = Arc<Reservation<Block>>;
 /// A part of it.
 pub type Charge = Reserved<Block>;
 
-/// Whether the memory of a role is charged.
+/// Says whether the memory of a role is charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charged {
     /// As RocksDB does if nothing is said: of all roles only the buffer of dictionaries is.
@@ -80,7 +80,7 @@ impl CacheUsageOptions {
         Ok(())
     }
 
-    /// What is charged to `cache`, if there is one.
+    /// Returns what is charged to `cache`, if there is one.
     pub fn charges(&self, cache: Option<&BlockCache>) -> CacheCharges {
         let charge = |role, by_default: bool| {
             let is_charged = match self.get(role) {
@@ -99,7 +99,7 @@ impl CacheUsageOptions {
     }
 }
 
-/// What is charged to a block cache; `None` is not.
+/// Describes what is charged to a block cache; `None` is not.
 #[derive(Clone, Debug, Default)]
 pub struct CacheCharges {
     /// Data held back for a dictionary.

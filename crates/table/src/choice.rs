@@ -57,7 +57,7 @@ pub enum CommonPrefix {
     Always,
 }
 
-/// What was learned from the tables before. Clones share it.
+/// Describes what was learned from the tables before. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct CodecMemory(Arc<Memory>);
 
@@ -69,7 +69,7 @@ struct Memory {
 }
 
 impl PartialEq for CodecMemory {
-    /// Whether it is the same memory.
+    /// Returns whether it is the same memory.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -152,7 +152,7 @@ struct Adaptive {
     until_trial: u32,
 }
 
-/// What a chooser needs to know.
+/// Describes what a chooser needs to know.
 pub(crate) struct Wanted<'o> {
     pub(crate) choice: CodecChoice,
     pub(crate) codec: Compression,
@@ -227,7 +227,7 @@ impl Chooser {
         ((self.random >> 32) % u64::from(below.max(1))) as u32
     }
 
-    /// Whether the skipping rule passes over the next block.
+    /// Returns whether the skipping rule passes over the next block.
     fn skips(&mut self) -> bool {
         let bar = self.bar;
         let Some(s) = &mut self.skipping else {
@@ -292,7 +292,7 @@ impl Adaptive {
         }
     }
 
-    /// What becomes of `raw`.
+    /// Returns what becomes of `raw`.
     fn pack<'c>(
         &'c mut self,
         bar: u32,

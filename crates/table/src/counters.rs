@@ -1,4 +1,4 @@
-//! What a builder counts, for the properties of its table.
+//! Describes what a builder counts, for the properties of its table.
 
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Error, Result};

@@ -37,11 +37,11 @@ pub struct TableIter {
     upper: Option<Arc<[u8]>>,
     /// All entries of the current data block lie before `upper`.
     is_within: bool,
-    /// What was counted since the last seek.
+    /// Says what was counted since the last seek.
     since_seek: SinceSeek,
 }
 
-/// What a seek has come to, as it is counted.
+/// Describes what a seek has come to, as it is counted.
 #[derive(Clone, Copy, PartialEq)]
 enum SinceSeek {
     Nothing,
@@ -75,13 +75,13 @@ impl TableIter {
         self.upper = Some(upper);
     }
 
-    /// Whether it is known that the entry lies before the bound. Requires: valid.
+    /// Returns whether it is known that the entry lies before the bound. Requires: valid.
     #[inline]
     pub fn is_within(&self) -> bool {
         self.is_within
     }
 
-    /// Whether it is at an entry.
+    /// Returns whether it is at an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.cursor.valid()

@@ -6,7 +6,7 @@ use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_env::Clock;
 use std::sync::Arc;
 
-/// Who counts what writing a table costs.
+/// Describes who counts what writing a table costs.
 #[derive(Clone)]
 pub struct WriteCounters {
     /// Where it is counted.
@@ -51,7 +51,7 @@ impl WriteCounters {
         }
     }
 
-    /// What a compressor of `codec` makes of a block, counted if anybody does; see [`Compressor::pack`].
+    /// Returns what a compressor of `codec` makes of a block, counted if anybody does; see [`Compressor::pack`].
     pub(crate) fn pack<'c>(
         counters: Option<&Self>,
         codec: Compression,

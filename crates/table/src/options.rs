@@ -1,4 +1,4 @@
-//! What the writer and the readers of tables can be told.
+//! Describes what the writer and the readers of tables can be told.
 
 use crate::activity::ReadActivity;
 use crate::choice::{CodecChoice, CodecMemory, CommonPrefix};
@@ -46,7 +46,7 @@ pub struct TableOptions {
     pub checksum: ChecksumKind,
     /// The filter to write.
     pub filter: FilterKind,
-    /// Whether whole keys go into the filter. Prefixes do if there is a prefix extractor; without
+    /// Says whether whole keys go into the filter. Prefixes do if there is a prefix extractor; without
     /// either no filter is written.
     pub whole_key_filtering: bool,
     /// Structure of the index.
@@ -59,7 +59,7 @@ pub struct TableOptions {
     pub index_shortening: IndexShortening,
     /// Fit the length of filters to the memory they really take, and choose the number of probes by it.
     pub optimize_filters_for_memory: bool,
-    /// What the filters that were fitted so far let pass beyond what was asked for; clones share it.
+    /// Says what the filters that were fitted so far let pass beyond what was asked for; clones share it.
     pub filter_balance: FilterBalance,
     /// Add a hash index to data blocks, with this share of its buckets in use.
     pub data_block_hash_index: Option<f64>,
@@ -91,7 +91,7 @@ pub struct TableOptions {
     pub uniform_cv_threshold: f64,
     /// When data blocks of format version 8 store once what their keys have in common.
     pub common_prefix: CommonPrefix,
-    /// What was learned of the data while it was compressed; clones share it.
+    /// Says what was learned of the data while it was compressed; clones share it.
     pub codec_memory: CodecMemory,
 }
 
@@ -189,14 +189,14 @@ pub struct BuilderOptions {
     /// The level that decides between Bloom and Ribbon: -1 for a flush, the output level of a
     /// compaction, [`BOTTOMMOST`](crate::filter::BOTTOMMOST) if unknown.
     pub filter_level: i32,
-    /// Who sees every entry and adds properties.
+    /// Says who sees every entry and adds properties.
     pub collectors: Collectors,
     /// Random number of the context checksums (format version 7); `None` derives one from session
     /// and file number. Zero is replaced.
     pub context_checksum_base: Option<u32>,
     /// Memory of the builder that is charged to a block cache.
     pub charges: CacheCharges,
-    /// Who counts what writing costs; `None` if nobody does.
+    /// Says who counts what writing costs; `None` if nobody does.
     pub counters: Option<WriteCounters>,
 }
 
@@ -235,7 +235,7 @@ impl Default for BuilderOptions {
     }
 }
 
-/// Who counts what reads of a table cost.
+/// Describes who counts what reads of a table cost.
 #[derive(Clone)]
 pub struct ReadCounters {
     /// Where it is counted, beside the perf context.
@@ -293,7 +293,7 @@ pub struct ReaderOptions {
     pub rate_limiter: Option<Arc<RateLimiter>>,
     /// Memory of readers that is charged to a block cache.
     pub charges: CacheCharges,
-    /// Who counts; only reads with [`ReadParams::is_counted`] are.
+    /// Says who counts; only reads with [`ReadParams::is_counted`] are.
     pub counters: Option<ReadCounters>,
 }
 
@@ -371,7 +371,7 @@ pub struct ReadParams {
     /// Count what the read costs, in the statistics of the table's reader and in the perf context of
     /// the calling thread.
     pub is_counted: bool,
-    /// What the read is for; only counting asks.
+    /// Says what the read is for; only counting asks.
     pub activity: ReadActivity,
     /// The extractor in use, on which it depends what prefix filters are asked for; `None` is the reader's own
     /// ([`ReaderOptions::prefix_extractor`]).

@@ -21,7 +21,7 @@ pub(crate) struct Output {
     /// Bytes already handed to the file.
     pub written: u64,
     pub checksum: ChecksumContext,
-    /// Who counts; `None` if nobody does.
+    /// Says who counts; `None` if nobody does.
     pub counters: Option<WriteCounters>,
 }
 

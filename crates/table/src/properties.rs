@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 
 /// Type of the index block (fixed32).
 pub(crate) const INDEX_TYPE: &str = "rocksdb.block.based.table.index.type";
-/// Whether whole keys are in the filter (`0` or `1`).
+/// Says whether whole keys are in the filter (`0` or `1`).
 pub(crate) const WHOLE_KEY_FILTERING: &str = "rocksdb.block.based.table.whole.key.filtering";
-/// Whether prefixes are in the filter (`0` or `1`).
+/// Says whether prefixes are in the filter (`0` or `1`).
 pub(crate) const PREFIX_FILTERING: &str = "rocksdb.block.based.table.prefix.filtering";
 /// Written (`1`) if partitioned filters would be cut apart from the index.
 pub(crate) const DECOUPLED_FILTERS: &str =
@@ -95,7 +95,7 @@ pub struct TableProperties {
     pub key_largest_seqno: Option<u64>,
     /// `None` if unknown.
     pub key_smallest_seqno: Option<u64>,
-    /// Whether an index of a plug-in is meant to be asked instead of the table's own, which is there, too.
+    /// Says whether an index of a plug-in is meant to be asked instead of the table's own, which is there, too.
     pub udi_is_primary_index: u64,
     /// Level that the table was written to, in the low eight bits, and in the next two 1 if data lay below it, 2 if not,
     /// 3 for a table of no database. RocksDB writes it since 11.12; 0 if the file does not say.
@@ -339,14 +339,14 @@ impl TableProperties {
             .and_then(|v| get_fixed32(v, 0))
     }
 
-    /// Whether whole keys are in the filter.
+    /// Returns whether whole keys are in the filter.
     pub(crate) fn whole_key_filtering(&self) -> bool {
         self.user_collected
             .get(WHOLE_KEY_FILTERING)
             .is_none_or(|v| v.as_slice() != b"0")
     }
 
-    /// Whether prefixes are in the filter.
+    /// Returns whether prefixes are in the filter.
     pub(crate) fn prefix_filtering(&self) -> bool {
         self.user_collected
             .get(PREFIX_FILTERING)

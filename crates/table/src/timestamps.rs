@@ -1,4 +1,4 @@
-//! What a table that is written does about user-defined timestamps: records their bounds in its
+//! Describes what a table that is written does about user-defined timestamps: records their bounds in its
 //! properties, or cuts them off.
 //!
 //! Keys of families that do not persist timestamps reach blocks, index, filter and bounds without

@@ -134,7 +134,7 @@ fn random_options(random: &mut Random, cmp: &Comparator) -> BuilderOptions {
     }
 }
 
-/// What a lookup must see: entries of the key up to the snapshot, newest first.
+/// Returns what a lookup must see: entries of the key up to the snapshot, newest first.
 fn visible<'a>(
     entries: &'a Entries,
     cmp: &Comparator,

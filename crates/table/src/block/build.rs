@@ -25,7 +25,7 @@ pub(crate) fn check_large(key: &[u8], value: &[u8]) -> Result<()> {
         .with("value", value.len()))
 }
 
-/// What a block has beside ordinary entries.
+/// Describes what a block has beside ordinary entries.
 struct Extras {
     /// The values, if they are kept apart from the keys.
     values: Option<Vec<u8>>,
@@ -110,7 +110,7 @@ impl BlockBuilder {
         self.since_restart = 0;
     }
 
-    /// Whether no entry was added.
+    /// Returns whether no entry was added.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.data.is_empty()
@@ -126,7 +126,7 @@ impl BlockBuilder {
         }
     }
 
-    /// What RocksDB expects an entry to add to the block (7.2 of the format notes: the length of
+    /// Returns what RocksDB expects an entry to add to the block (7.2 of the format notes: the length of
     /// the shared prefix counts four bytes, and nothing is assumed to be shared).
     #[inline]
     pub(crate) fn size_of_next(&self, key_len: usize, value_len: usize) -> usize {
@@ -155,7 +155,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Whether the next entry opens a restart interval.
+    /// Returns whether the next entry opens a restart interval.
     pub(crate) fn restart_is_due(&self) -> bool {
         self.since_restart >= self.interval
     }

@@ -68,7 +68,7 @@ impl BlockCursor {
         self.back.clear();
     }
 
-    /// Whether it is at an entry.
+    /// Returns whether it is at an entry.
     #[inline]
     pub(crate) fn valid(&self) -> bool {
         self.valid

@@ -89,7 +89,7 @@ pub(crate) fn index_header(entries: &[u8], at: usize) -> Option<(usize, usize, u
     (value <= entries.len()).then_some((shared as usize, key, value))
 }
 
-/// What an undecodable entry is reported as.
+/// Returns what an undecodable entry is reported as.
 #[cold]
 pub(crate) fn bad_entry() -> Error {
     Error::corruption("bad entry in block")

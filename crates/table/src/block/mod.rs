@@ -93,7 +93,7 @@ impl Block {
         Self::raw_as(role, Vec::new())
     }
 
-    /// What it is.
+    /// Returns what it is.
     pub fn role(&self) -> CacheRole {
         self.role
     }
@@ -140,7 +140,7 @@ impl Block {
         self.data.settle();
     }
 
-    /// Whether order words were built for `cmp`.
+    /// Returns whether order words were built for `cmp`.
     #[inline]
     fn has_prefixes(&self, cmp: &Comparator) -> bool {
         !matches!(cmp, Comparator::User(_)) && !self.prefixes.as_slice().is_empty()

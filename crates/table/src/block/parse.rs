@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) entries_end: usize,
     /// Where the restart array begins.
     pub(crate) restarts: usize,
-    /// Whether values are kept apart from the keys.
+    /// Says whether values are kept apart from the keys.
     pub(crate) separated: bool,
     /// Buckets of the hash index; empty if there is none.
     pub(crate) buckets: Range<usize>,

@@ -35,7 +35,7 @@ impl Block {
         self.protect(len);
     }
 
-    /// Whether lookups verify what they use, so that nothing has to be done when the block is taken.
+    /// Returns whether lookups verify what they use, so that nothing has to be done when the block is taken.
     pub(crate) fn is_checked_in_use(&self) -> bool {
         match &self.index {
             Some(index) => index.is_guarded(),
@@ -56,7 +56,7 @@ impl Block {
         self::bytes(words(0, &shape, |w| w), chunk)
     }
 
-    /// Whether what a filter of [`Self::is_checked_in_use`] says of a key with that hash is what it was made
+    /// Says whether what a filter of [`Self::is_checked_in_use`] says of a key with that hash is what it was made
     /// to say.
     pub(crate) fn vouches_for(&self, hash: u64) -> bool {
         let Some(line) = Filter::line_in(self.bytes(), hash) else {
@@ -81,7 +81,7 @@ impl Block {
         self.checksum_len = kept.len() as u8;
     }
 
-    /// Whether the block is what it was when it was protected; true if it never was.
+    /// Returns whether the block is what it was when it was protected; true if it never was.
     pub(crate) fn is_intact(&self) -> bool {
         if self.checksum_len == 0 {
             return true;
@@ -102,7 +102,7 @@ impl Block {
     }
 }
 
-/// What tests change in memory.
+/// Says what tests change in memory.
 #[cfg(test)]
 impl Block {
     /// Puts other bytes of the same length under the checksum.

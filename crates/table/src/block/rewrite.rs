@@ -86,7 +86,7 @@ where
 /// Walks the entries of a block of either form.
 struct Source<'a> {
     keys: &'a [u8],
-    /// What keys that share nothing with the one before are stored without.
+    /// Says what keys that share nothing with the one before are stored without.
     prefix: &'a [u8],
     /// The values, if they are separated.
     values: Option<&'a [u8]>,

@@ -1,6 +1,6 @@
-//! What an entry of a block cache is: RocksDB's roles of cache entries.
+//! Describes what an entry of a block cache is: RocksDB's roles of cache entries.
 
-/// What the memory of a cache entry is used for.
+/// Describes what the memory of a cache entry is used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CacheRole {

@@ -79,14 +79,14 @@ pub(crate) fn tie_range(
     low..low + ties
 }
 
-/// Whether a key that does not begin with `common` stands before those that do.
+/// Returns whether a key that does not begin with `common` stands before those that do.
 #[inline(never)]
 fn is_before_all(common: &[u8], cmp: &Comparator, user: &[u8]) -> bool {
     let head = &user[..common.len().min(user.len())];
     (head < common) != matches!(cmp, Comparator::ReverseBytewise)
 }
 
-/// Whether entries of that type occur in data blocks.
+/// Returns whether entries of that type occur in data blocks.
 #[inline(always)]
 pub(crate) fn is_known_type(kind: u8) -> bool {
     const KNOWN: u64 = 1 << ValueType::Deletion as u8
@@ -133,7 +133,7 @@ pub(super) enum Walk {
     Rebuild,
 }
 
-/// What a walk knows of the entry it passed last.
+/// Describes what a walk knows of the entry it passed last.
 struct Passed {
     /// Offset of the next entry.
     end: usize,

@@ -15,7 +15,7 @@ pub struct CollectedEntry<'a> {
     pub key: &'a [u8],
     /// Value or operand; where a range tombstone ends.
     pub value: &'a [u8],
-    /// What the entry is.
+    /// Says what the entry is.
     pub kind: ValueType,
     /// Its sequence number.
     pub seqno: SequenceNumber,
@@ -41,13 +41,13 @@ pub trait TablePropertiesCollector: Send {
         Vec::new()
     }
 
-    /// Whether the table is to be compacted soon; asked after [`Self::finish`].
+    /// Returns whether the table is to be compacted soon; asked after [`Self::finish`].
     fn needs_compaction(&self) -> bool {
         false
     }
 }
 
-/// What a collector is made for.
+/// Describes what a collector is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectorContext {
     /// Id of the family.
@@ -61,12 +61,12 @@ pub trait TablePropertiesCollectorFactory: Send + Sync {
     /// Name recorded in tables and OPTIONS.
     fn name(&self) -> &str;
 
-    /// What OPTIONS says of it: `{id=name;…}` if it has settings.
+    /// Returns what OPTIONS says of it: `{id=name;…}` if it has settings.
     fn options_text(&self) -> String {
         self.name().to_string()
     }
 
-    /// What the info log says of it.
+    /// Returns what the info log says of it.
     fn log_text(&self) -> String {
         self.name().to_string()
     }
@@ -97,7 +97,7 @@ impl Collectors {
 }
 
 impl Collectors {
-    /// What the info log says of them.
+    /// Returns what the info log says of them.
     pub fn log_text(&self) -> String {
         let texts: Vec<String> = self.0.iter().map(|f| f.log_text()).collect();
         texts.join("; ")

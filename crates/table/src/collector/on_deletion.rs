@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use spanlith_base::ValueType;
 
-    /// Whether a table with these entries (`true`: a deletion), each 10 bytes, is to be compacted.
+    /// Returns whether a table with these entries (`true`: a deletion), each 10 bytes, is to be compacted.
     fn asks(limits: CompactOnDeletion, entries: impl IntoIterator<Item = bool>) -> bool {
         let context = CollectorContext {
             column_family_id: 0,

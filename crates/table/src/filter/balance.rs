@@ -17,7 +17,7 @@ const TRAILER: u64 = 5;
 /// The unit of a balance: one filter that lets every absent key pass.
 const WHOLE: f64 = 4_294_967_296.0;
 
-/// What the filters of one policy let pass beyond what was asked for. Clones share it.
+/// Describes what the filters of one policy let pass beyond what was asked for. Clones share it.
 #[derive(Clone, Debug)]
 pub struct FilterBalance {
     /// Negative while they let less pass. Relaxed: threads that meet may take the wrong step once.
@@ -33,13 +33,13 @@ impl Default for FilterBalance {
 }
 
 impl PartialEq for FilterBalance {
-    /// Whether it is the same balance.
+    /// Returns whether it is the same balance.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.balance, &other.balance)
     }
 }
 
-/// What a kind of filter over certain entries can be.
+/// Describes what a kind of filter over certain entries can be.
 pub(super) trait Lengths {
     /// The longest that is not longer than `len`; all lengths are with the tail.
     fn round_down(&self, len: u64) -> u64;

@@ -126,7 +126,7 @@ impl FilterBuilder {
         self.hashes.len()
     }
 
-    /// Whether nothing was added.
+    /// Returns whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }

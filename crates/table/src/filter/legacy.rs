@@ -76,7 +76,7 @@ pub(super) fn build(hashes: &[u64], bits_per_key: u64) -> Vec<u8> {
     out
 }
 
-/// What the tail of a legacy filter says.
+/// Describes what the tail of a legacy filter says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     lines: u32,
@@ -99,7 +99,7 @@ impl Layout {
         })
     }
 
-    /// Whether a key of that 32-bit hash may be in the filter `bytes`.
+    /// Returns whether a key of that 32-bit hash may be in the filter `bytes`.
     #[inline]
     pub(super) fn query(self, bytes: &[u8], hash: u32) -> bool {
         let start = ((hash % self.lines) as usize) << self.line_log2;

@@ -145,7 +145,7 @@ impl FilterPolicy {
         entries.max(1)
     }
 
-    /// Whether a filter answers for all these entries. Legacy filters are not asked, as in RocksDB.
+    /// Returns whether a filter answers for all these entries. Legacy filters are not asked, as in RocksDB.
     pub(super) fn has_all(&self, contents: &[u8], hashes: &[u64]) -> bool {
         matches!(self.form, Form::Legacy(_))
             || hashes.iter().all(|&h| Filter::query_bytes(contents, h))

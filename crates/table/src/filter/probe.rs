@@ -7,7 +7,7 @@ use spanlith_base::memory;
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
 
-/// What the last five bytes of a filter say.
+/// Describes what the last five bytes of a filter say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Nothing was added: no key matches.
@@ -61,7 +61,7 @@ impl Filter {
         Self { bytes, kind }
     }
 
-    /// Whether it is a kind this build queries.
+    /// Returns whether it is a kind this build queries.
     pub fn is_understood(&self) -> bool {
         self.kind != Kind::Always
     }
@@ -76,18 +76,18 @@ impl Filter {
         self.bytes
     }
 
-    /// Whether `key` may have been added.
+    /// Returns whether `key` may have been added.
     #[inline]
     pub fn may_match(&self, key: &[u8]) -> bool {
         query_key(self.kind, &self.bytes, key)
     }
 
-    /// Whether [`Self::may_match_hash`] decides. A legacy filter has another hash, and needs the key.
+    /// Returns whether [`Self::may_match_hash`] decides. A legacy filter has another hash, and needs the key.
     pub fn is_asked_by_hash(&self) -> bool {
         !matches!(self.kind, Kind::Legacy(_))
     }
 
-    /// Whether a key with that [`hash64`] may have been added. Always, for a legacy filter.
+    /// Returns whether a key with that [`hash64`] may have been added. Always, for a legacy filter.
     #[inline]
     pub fn may_match_hash(&self, hash: u64) -> bool {
         query(self.kind, &self.bytes, hash)

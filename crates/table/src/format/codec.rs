@@ -77,7 +77,7 @@ impl Compression {
         CompressionType(self.as_byte()).name()
     }
 
-    /// Whether blocks of the codec may refer to a dictionary.
+    /// Returns whether blocks of the codec may refer to a dictionary.
     pub fn uses_dictionary(self) -> bool {
         matches!(self, Self::Zlib | Self::Lz4 | Self::Lz4hc | Self::Zstd)
     }

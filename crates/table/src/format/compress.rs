@@ -25,7 +25,7 @@ const BZIP2_BLOCK: u32 = 1;
 /// bzip2's threshold for its slow sorting, as in RocksDB.
 const BZIP2_WORK_FACTOR: u32 = 30;
 
-/// What a codec keeps between blocks.
+/// Describes what a codec keeps between blocks.
 enum State {
     Off,
     Snappy(Box<snap::raw::Encoder>),
@@ -148,7 +148,7 @@ impl Compressor {
         Ok(Some(packed))
     }
 
-    /// Whether `packed` is `raw`.
+    /// Returns whether `packed` is `raw`.
     fn verify(&self, packed: &[u8], raw: &[u8]) -> Result<()> {
         let is_zstd = self.codec == Compression::Zstd;
         let decompressor = Decompressor {

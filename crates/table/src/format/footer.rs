@@ -41,7 +41,7 @@ pub const FORMAT_VERSION_MAX: u32 = 8;
 
 const EXTENDED_MAGIC: [u8; 4] = [0x3e, 0x00, 0x7a, 0x00];
 
-/// What the footer says.
+/// Describes what the footer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// Format version, 0 to [`FORMAT_VERSION_MAX`].

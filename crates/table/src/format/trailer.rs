@@ -23,7 +23,7 @@ use std::path::Path;
 /// Bytes of a block trailer.
 pub const TRAILER_LEN: usize = 5;
 
-/// What a block holds, for messages.
+/// Describes what a block holds, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum BlockKind {
@@ -63,7 +63,7 @@ pub struct ChecksumContext {
 }
 
 impl ChecksumContext {
-    /// What is added to the checksum of a block at `offset`.
+    /// Returns what is added to the checksum of a block at `offset`.
     #[inline]
     pub fn modifier(self, offset: u64) -> u32 {
         if self.base == 0 {

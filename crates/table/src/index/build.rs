@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Shortest tag of a separator that is not a key of the table.
 const SEPARATOR_TAG: u64 = pack_tag(MAX_SEQUENCE, SEEK_TYPE);
 
-/// What was written.
+/// Describes what was written.
 #[derive(Debug, Default)]
 pub(crate) struct FinishedIndex {
     /// The index block, or the top level.
@@ -125,7 +125,7 @@ impl IndexBuilder {
         (self.keys.len() + self.entries.len() * ENTRY) as u64
     }
 
-    /// Whether [`Self::key_added`] must be called.
+    /// Returns whether [`Self::key_added`] must be called.
     pub(crate) fn wants_keys(&self) -> bool {
         self.hash.is_some() || self.first_keys.is_some()
     }
@@ -213,7 +213,7 @@ impl IndexBuilder {
         }
     }
 
-    /// Whether a partition was closed since the last call.
+    /// Returns whether a partition was closed since the last call.
     pub(crate) fn take_closed(&mut self) -> bool {
         self.partitions
             .as_mut()

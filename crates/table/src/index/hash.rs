@@ -65,7 +65,7 @@ impl HashIndex {
     }
 }
 
-/// Whether the block of lengths and data blocks accounts for each of `blocks` data blocks: a prefix begins in the last
+/// Returns whether the block of lengths and data blocks accounts for each of `blocks` data blocks: a prefix begins in the last
 /// block of the one before it or in the next, the first in the first, and the last ends in the last. What cannot be
 /// decoded does not.
 pub(crate) fn accounts_for(mut metadata: &[u8], blocks: u64) -> bool {

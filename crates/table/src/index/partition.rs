@@ -124,7 +124,7 @@ impl Partitions {
         self.requested = true;
     }
 
-    /// Whether a partition was closed since the last call.
+    /// Returns whether a partition was closed since the last call.
     pub(super) fn take_closed(&mut self) -> bool {
         std::mem::take(&mut self.closed)
     }

@@ -49,7 +49,7 @@ impl IndexTable {
         }
     }
 
-    /// Whether entries have checksums.
+    /// Returns whether entries have checksums.
     #[inline]
     pub(crate) fn is_guarded(&self) -> bool {
         self.sums.is_some()

@@ -156,7 +156,7 @@ impl IndexTable {
         self.sums.as_ref().map_or(sum, |sums| sums.checksum(sum))
     }
 
-    /// What holds for all entries.
+    /// Returns what holds for all entries.
     pub(super) fn shape(&self) -> [u64; 4] {
         [
             u64::from(self.user_keys),
@@ -166,7 +166,7 @@ impl IndexTable {
         ]
     }
 
-    /// Whether there are order words.
+    /// Returns whether there are order words.
     pub(super) fn has_words(&self) -> bool {
         !self.prefixes.is_empty()
     }
@@ -439,7 +439,7 @@ impl IndexTable {
         self.handles.len()
     }
 
-    /// Whether no user key spans two data blocks.
+    /// Returns whether no user key spans two data blocks.
     #[inline]
     pub(crate) fn has_user_keys(&self) -> bool {
         self.user_keys
@@ -456,7 +456,7 @@ impl IndexTable {
         (0..self.len()).filter_map(|i| self.handles.get(i))
     }
 
-    /// What `keys` holds of a separator: all of it without order words.
+    /// Returns what `keys` holds of a separator: all of it without order words.
     #[inline]
     pub(super) fn stored(&self, i: usize) -> &[u8] {
         // Nothing is taken for granted: memory may change under a search, which is noticed behind it.
@@ -507,7 +507,7 @@ impl IndexTable {
         firsts.keys.get(start..*firsts.ends.get(i)? as usize)
     }
 
-    /// What `keys` holds of a separator as (user key, tag); a user-key separator stands behind all
+    /// Returns what `keys` holds of a separator as (user key, tag); a user-key separator stands behind all
     /// entries of its key.
     #[inline]
     fn split(&self, i: usize) -> (&[u8], u64) {
@@ -571,7 +571,7 @@ impl IndexTable {
             .then_with(|| self.order_in_tie(cmp, i, target))
     }
 
-    /// Whether all keys of a data block are smaller than `user`.
+    /// Returns whether all keys of a data block are smaller than `user`.
     pub(crate) fn is_before(&self, cmp: &Comparator, i: usize, user: &[u8]) -> bool {
         // Of one user key the largest tag comes first.
         i < self.len() && self.order(cmp, i, (user, u64::MAX)) == Ordering::Less

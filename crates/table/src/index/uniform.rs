@@ -1,4 +1,4 @@
-//! Whether the keys of an index block are spread evenly, so that a search may guess where a key is: the
+//! Says whether the keys of an index block are spread evenly, so that a search may guess where a key is: the
 //! mark that RocksDB 11 puts into the footer of such blocks (8.6 of the format notes).
 //!
 //! The restart keys, behind the bytes that the first and the last have in common, are read as numbers of
@@ -50,7 +50,7 @@ impl Evenness {
         &self.keys[start..self.ends[i]]
     }
 
-    /// Whether the keys are spread evenly. The order of operations is RocksDB's, because a block may be
+    /// Returns whether the keys are spread evenly. The order of operations is RocksDB's, because a block may be
     /// on the edge.
     pub(super) fn is_even(&self) -> bool {
         let n = self.ends.len();

@@ -31,7 +31,7 @@ const RANGE_DELETIONS: &str = "rocksdb.range_del";
 /// A range tombstone: first user key, user key behind the last, sequence number.
 pub type RangeTombstone = (Vec<u8>, Vec<u8>, SequenceNumber);
 
-/// What happens to the entries of a table before they are used.
+/// Describes what happens to the entries of a table before they are used.
 pub(super) struct Adaptation {
     /// Sequence number of all entries.
     seqno: Option<SequenceNumber>,
@@ -42,7 +42,7 @@ pub(super) struct Adaptation {
 }
 
 impl Adaptation {
-    /// What the properties ask for; `None` for ordinary tables. `largest` is the largest sequence
+    /// Returns what the properties ask for; `None` for ordinary tables. `largest` is the largest sequence
     /// number of the file according to the MANIFEST, 0 if unknown, `padding` the bytes of the
     /// timestamps that keys were written without.
     pub(super) fn of(
@@ -279,7 +279,7 @@ impl TableReader {
         Ok(Some(out))
     }
 
-    /// Whether the table holds range tombstones.
+    /// Returns whether the table holds range tombstones.
     pub fn has_range_tombstones(&self) -> bool {
         self.meta(RANGE_DELETIONS).is_some()
     }
@@ -328,7 +328,7 @@ impl TableReader {
         Ok(out)
     }
 
-    /// Whether data blocks are rewritten when they are loaded.
+    /// Returns whether data blocks are rewritten when they are loaded.
     pub(super) fn is_adapted(&self) -> bool {
         self.adaptation.is_some()
     }

@@ -28,7 +28,7 @@ pub struct TableGet<'a> {
     pub user_key: &'a [u8],
     /// Its [`TableReader::filter_hash`].
     pub hash: u64,
-    /// Whether it is to be looked up; others are passed over.
+    /// Says whether it is to be looked up; others are passed over.
     pub is_wanted: bool,
     /// How its lookup ended. An error concerns this key only.
     pub result: Result<()>,

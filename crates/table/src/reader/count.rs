@@ -489,7 +489,7 @@ impl TableReader {
         }
     }
 
-    /// Whether the table was opened as one of the deepest level.
+    /// Returns whether the table was opened as one of the deepest level.
     fn is_in_last_level(&self) -> bool {
         self.options.level + 1 == self.options.levels
     }

@@ -76,14 +76,14 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// Whether it is the extractor in use.
+    /// Returns whether it is the extractor in use.
     #[inline]
     fn is_current(&self, params: &ReadParams) -> bool {
         params.extractor.map_or(self.is_own, |id| id == self.id)
     }
 }
 
-/// What is known about a seek for which a prefix filter may be asked.
+/// Describes what is known about a seek for which a prefix filter may be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrefixSeek<'a> {
     /// The user key sought, without a timestamp.
@@ -96,7 +96,7 @@ pub struct PrefixSeek<'a> {
     pub needs_bound: bool,
 }
 
-/// Whether nothing in front of `bound`, at or behind a key with the prefix, has another prefix. Requires:
+/// Returns whether nothing in front of `bound`, at or behind a key with the prefix, has another prefix. Requires:
 /// an order in which all keys with a prefix lie together.
 pub fn prefix_ends_at(
     extractor: &SliceTransform,
@@ -134,7 +134,7 @@ impl FilterPlace {
 }
 
 impl TableReader {
-    /// Whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
+    /// Returns whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
     /// at or behind it has its prefix. True whenever the filter has no answer.
     pub fn prefix_may_match(&self, seek: PrefixSeek<'_>, params: &ReadParams) -> bool {
         let Some(prefix) = self.prefix_to_ask(seek, params) else {
@@ -160,7 +160,7 @@ impl TableReader {
         (is_free || self.is_bounded(prefixes, prefix, seek)).then_some(prefix)
     }
 
-    /// What the filter says of a prefix.
+    /// Returns what the filter says of a prefix.
     #[inline]
     fn prefix_passes(&self, seek: PrefixSeek<'_>, prefix: &[u8], params: &ReadParams) -> bool {
         let tag = seek_tag(MAX_SEQUENCE);
@@ -187,7 +187,7 @@ impl TableReader {
         }
     }
 
-    /// Whether the upper bound keeps a seek within the prefix of its key.
+    /// Returns whether the upper bound keeps a seek within the prefix of its key.
     fn is_bounded(&self, prefixes: &Prefixes, prefix: &[u8], seek: PrefixSeek<'_>) -> bool {
         let bound = seek.upper_bound;
         bound.is_some_and(|b| {
@@ -195,19 +195,19 @@ impl TableReader {
         })
     }
 
-    /// Whether the extractor finds a prefix of a user key.
+    /// Returns whether the extractor finds a prefix of a user key.
     pub(super) fn has_prefix(&self, user_key: &[u8]) -> bool {
         let bare = self.options.comparator.strip_timestamp(user_key);
         let prefixes = self.prefixes.as_ref();
         prefixes.is_some_and(|p| p.extractor.prefix(bare).is_some())
     }
 
-    /// Whether a prefix extractor and a filter with prefixes are there to be asked.
+    /// Returns whether a prefix extractor and a filter with prefixes are there to be asked.
     pub fn has_prefix_filter(&self) -> bool {
         self.prefixes.is_some() && !matches!(self.filter, FilterPlace::Absent)
     }
 
-    /// What point lookups ask the filter for: prefixes instead of whole keys, and anything at all.
+    /// Returns what point lookups ask the filter for: prefixes instead of whole keys, and anything at all.
     pub(super) fn filter_asks(&self, params: &ReadParams) -> (bool, bool) {
         match &self.filter {
             FilterPlace::Absent => (false, false),
@@ -485,7 +485,7 @@ impl TableReader {
     }
 }
 
-/// Whether `bound` is the first key behind all keys that begin with `prefix`.
+/// Returns whether `bound` is the first key behind all keys that begin with `prefix`.
 fn is_successor(prefix: &[u8], bound: &[u8]) -> bool {
     let Some(last) = prefix.iter().rposition(|&b| b != 0xff) else {
         return false;

@@ -25,7 +25,7 @@ use crate::index::IndexTable;
 use spanlith_base::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a reader with protected blocks keeps.
+/// Describes what a reader with protected blocks keeps.
 #[derive(Default)]
 pub(super) struct Guard {
     /// Blocks that stay with the reader, by offset.
@@ -52,7 +52,7 @@ impl Guard {
         *pending = Some(error.clone());
     }
 
-    /// What a filter found out.
+    /// Returns what a filter found out.
     pub(super) fn take_pending(&self) -> Option<Error> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.take()
@@ -71,7 +71,7 @@ impl TableReader {
         block
     }
 
-    /// Whether a filter block can be believed about a hash. If not, the index will report it.
+    /// Returns whether a filter block can be believed about a hash. If not, the index will report it.
     #[inline]
     pub(super) fn believes(&self, block: &Block, handle: BlockHandle, hash: u64) -> bool {
         match &self.guard {

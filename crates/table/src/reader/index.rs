@@ -75,7 +75,7 @@ impl Default for Near {
 }
 
 impl TableReader {
-    /// Whether the index is the top level over partitions.
+    /// Returns whether the index is the top level over partitions.
     #[inline]
     pub(crate) fn has_two_levels(&self) -> bool {
         self.index_shape.kind == IndexType::TwoLevelIndexSearch

@@ -137,7 +137,7 @@ impl TableReader {
         hash64(user_key)
     }
 
-    /// Whether the filter lets versions of a key pass. `user_key` carries a timestamp if the keys of
+    /// Returns whether the filter lets versions of a key pass. `user_key` carries a timestamp if the keys of
     /// the table do; filters hold keys without. Who finds the key then says so
     /// ([`Self::note_found`]).
     pub fn may_match_version(&self, user_key: &[u8], params: &ReadParams) -> bool {
@@ -177,7 +177,7 @@ impl TableReader {
         }
     }
 
-    /// Whether a filter is in use.
+    /// Returns whether a filter is in use.
     pub fn has_filter(&self) -> bool {
         !matches!(self.filter, FilterPlace::Absent)
     }
@@ -203,7 +203,7 @@ impl TableReader {
         self.get_hashed(user_key, hash64(bare), snapshot, params, sink)
     }
 
-    /// What a filter says that is not a full one kept by the reader.
+    /// Returns what a filter says that is not a full one kept by the reader.
     #[inline(never)]
     fn other_filter_matches(
         &self,

@@ -197,7 +197,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Whether the properties allow for blocks that zstd compressed.
+    /// Returns whether the properties allow for blocks that zstd compressed.
     fn may_hold_zstd(&self) -> bool {
         let name = &self.properties.compression_name;
         match name.split(';').nth(1) {
@@ -265,7 +265,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Whether keys were written without their timestamps.
+    /// Returns whether keys were written without their timestamps.
     fn is_stripped(&self) -> bool {
         self.options.stripped_timestamps
             || self.properties.user_defined_timestamps_persisted == Some(0)
@@ -292,7 +292,7 @@ impl TableReader {
         }
     }
 
-    /// What the keys of its blocks in the cache begin with: its identity, so that a table that is opened again, by
+    /// Returns what the keys of its blocks in the cache begin with: its identity, so that a table that is opened again, by
     /// whomever, finds them there; else a number that no other table has.
     ///
     /// Sessions of one process may count up, as numbers of files do: they meet from both ends of the first word. The second

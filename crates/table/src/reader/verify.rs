@@ -12,7 +12,7 @@ use spanlith_base::{Error, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What a table consists of, for display.
+/// Describes what a table consists of, for display.
 #[derive(Clone, Debug)]
 pub struct TableDump {
     /// The footer.
@@ -23,7 +23,7 @@ pub struct TableDump {
     pub properties: TableProperties,
     /// Where the index is.
     pub index_handle: BlockHandle,
-    /// Whether separators are user keys.
+    /// Says whether separators are user keys.
     pub index_keys_are_user_keys: bool,
     /// Separator and place of each data block.
     pub index: Vec<(Vec<u8>, BlockHandle)>,
@@ -33,11 +33,11 @@ pub struct TableDump {
     pub filter_partitions: Vec<(Vec<u8>, BlockHandle)>,
 }
 
-/// What is done with an entry: its internal key and its value.
+/// Describes what is done with an entry: its internal key and its value.
 pub type VisitEntry<'v> = &'v mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
 impl TableReader {
-    /// Whether the hash index misleads RocksDB: earlier builds of this engine recorded the data blocks of prefixes
+    /// Returns whether the hash index misleads RocksDB: earlier builds of this engine recorded the data blocks of prefixes
     /// while blocks were held back for a dictionary, and RocksDB's gets and prefix seeks by such an index miss keys.
     /// Here nothing is read by it. Only tables with both are looked at.
     ///
@@ -218,7 +218,7 @@ impl TableReader {
         Ok(entries)
     }
 
-    /// What `sst dump` shows beside the entries.
+    /// Returns what `sst dump` shows beside the entries.
     ///
     /// # Errors
     /// Those of reading the index.

@@ -22,7 +22,7 @@ pub(super) fn starts(blocks: u32) -> u64 {
     u64::from(blocks) * 128 - 127
 }
 
-/// What a seed does to hashes.
+/// Returns what a seed does to hashes.
 #[inline(always)]
 pub(super) fn raw_seed(seed: u8) -> u64 {
     let raw = u64::from(seed).wrapping_mul(0xc782_19a2_3eea_dd03);

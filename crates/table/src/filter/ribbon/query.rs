@@ -13,7 +13,7 @@ const COLUMNS_MAX: usize = 32;
 /// Bytes of a segment.
 const SEGMENT: usize = 16;
 
-/// What length and tail of a Ribbon filter say.
+/// Describes what length and tail of a Ribbon filter say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::filter) struct Layout {
     blocks: u32,
@@ -73,7 +73,7 @@ impl Layout {
         self.first_segment(start / 128) * SEGMENT
     }
 
-    /// Whether a key of that hash may be in the filter `bytes`.
+    /// Returns whether a key of that hash may be in the filter `bytes`.
     #[inline(never)]
     pub(in crate::filter) fn query(self, bytes: &[u8], hash: u64) -> bool {
         let equation = equation(hash, raw_seed(self.seed), starts(self.blocks));
