@@ -30,11 +30,11 @@ pub struct GoldenCase {
     pub directory: String,
     /// The release that wrote it.
     pub written_by: String,
-    /// What it exercises.
+    /// Says what it exercises.
     pub exercises: String,
     /// How it must be opened; `plain` if default options and all families suffice.
     pub open: String,
-    /// What happens without that; `-` if nothing is needed.
+    /// Says what happens without that; `-` if nothing is needed.
     pub without_that: String,
     /// The milestone from which it must be readable.
     pub milestone: u32,

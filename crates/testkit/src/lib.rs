@@ -1,4 +1,4 @@
-//! What the tests of all crates share.
+//! Describes what the tests of all crates share.
 //!
 //! | need | item |
 //! |---|---|
