@@ -78,7 +78,7 @@ impl ContentFlags {
         }
     }
 
-    /// Whether every entry is a put, delete or single delete (or a note): inserting needs no merge
+    /// Returns whether every entry is a put, delete or single delete (or a note): inserting needs no merge
     /// operator and no range tombstones.
     pub fn is_plain(self) -> bool {
         self.0 & !(Self::PUT | Self::DELETE | Self::SINGLE_DELETE | Self::LOG_DATA) == 0
@@ -96,35 +96,35 @@ macro_rules! flag_getters {
 }
 
 flag_getters! {
-    /// Whether it holds a put.
+    /// Says whether it holds a put.
     has_put => PUT;
-    /// Whether it holds a delete.
+    /// Says whether it holds a delete.
     has_delete => DELETE;
-    /// Whether it holds a single delete.
+    /// Says whether it holds a single delete.
     has_single_delete => SINGLE_DELETE;
-    /// Whether it holds a merge.
+    /// Says whether it holds a merge.
     has_merge => MERGE;
-    /// Whether it holds a range deletion.
+    /// Says whether it holds a range deletion.
     has_delete_range => DELETE_RANGE;
-    /// Whether it holds a note.
+    /// Says whether it holds a note.
     has_log_data => LOG_DATA;
-    /// Whether it holds a blob reference.
+    /// Says whether it holds a blob reference.
     has_blob_index => BLOB_INDEX;
-    /// Whether it holds a wide-column entity.
+    /// Says whether it holds a wide-column entity.
     has_wide_column_entity => ENTITY;
-    /// Whether it holds a put with a write time.
+    /// Says whether it holds a put with a write time.
     has_value_preferred_seqno => TIMED_PUT;
-    /// Whether it holds a marker of two-phase commit.
+    /// Says whether it holds a marker of two-phase commit.
     has_two_phase => TWO_PHASE;
-    /// Whether it begins a prepared section.
+    /// Says whether it begins a prepared section.
     has_begin_prepare => BEGIN_PREPARE;
-    /// Whether it begins a section of a transaction that is not prepared yet.
+    /// Says whether it begins a section of a transaction that is not prepared yet.
     has_begin_unprepare => BEGIN_UNPREPARE;
-    /// Whether it ends a prepared section.
+    /// Says whether it ends a prepared section.
     has_end_prepare => END_PREPARE;
-    /// Whether it commits a transaction.
+    /// Says whether it commits a transaction.
     has_commit => COMMIT;
-    /// Whether it rolls a transaction back.
+    /// Says whether it rolls a transaction back.
     has_rollback => ROLLBACK;
 }
 
@@ -586,7 +586,7 @@ impl WriteBatch {
         }
     }
 
-    /// Whether it has no counted entry.
+    /// Returns whether it has no counted entry.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }

@@ -132,7 +132,7 @@ pub enum BatchOp<'a> {
 }
 
 impl<'a> BatchOp<'a> {
-    /// Whether the entry counts in the header and takes a sequence number.
+    /// Returns whether the entry counts in the header and takes a sequence number.
     #[inline]
     pub fn is_counted(&self) -> bool {
         self.cf().is_some()
@@ -252,7 +252,7 @@ impl<'a> BatchIter<'a> {
         self.rest
     }
 
-    /// What is not an entry for [`Self::fast`]: the end, another entry, or damage. Out of line, so
+    /// The events that are no entry for [`Self::fast`]: the end, another entry, or damage. Out of line, so
     /// that the fast path hands its entry over in registers.
     #[inline(never)]
     fn next_slow(&mut self) -> Option<Result<BatchOp<'a>>> {

@@ -45,7 +45,7 @@ impl MemLogs {
         Self::default()
     }
 
-    /// What a power loss leaves: logs whose names were synced, with the bytes that were.
+    /// Makes what a power loss leaves: logs whose names were synced, with the bytes that were.
     pub fn lose_power(&self) {
         let mut state = self.0.lock();
         state.logs = state.durable.clone();

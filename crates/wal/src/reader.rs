@@ -100,7 +100,7 @@ pub struct LogReader {
     open: bool,
     /// Offset of the first fragment.
     open_offset: u64,
-    /// Whether the bytes of `fragments` belong to a record already returned.
+    /// Says whether the bytes of `fragments` belong to a record already returned.
     returned: bool,
     current: Current,
     /// Second half of a finding that takes two events, and its `current`.
@@ -193,7 +193,7 @@ impl LogReader {
         }
     }
 
-    /// Whether the file was started as a recycled one.
+    /// Returns whether the file was started as a recycled one.
     pub fn is_recycled(&self) -> bool {
         self.recycled
     }

@@ -49,7 +49,7 @@ pub const PREDECESSOR_WAL_INFO: u8 = 130;
 /// As [`PREDECESSOR_WAL_INFO`], with log number.
 pub const RECYCLABLE_PREDECESSOR_WAL_INFO: u8 = 131;
 
-/// Whether a record of this type carries a log number.
+/// Returns whether a record of this type carries a log number.
 #[inline]
 pub fn is_recyclable(record_type: u8) -> bool {
     matches!(

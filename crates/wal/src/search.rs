@@ -43,7 +43,7 @@ const NOTE_MAX: usize = 64 << 10;
 /// How a ZSTD frame begins.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// What to look for.
+/// Describes what to look for.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     /// Offset of the first byte that may begin a record.
@@ -166,7 +166,7 @@ fn show(offset: u64, payload: &[u8], visit: &mut dyn FnMut(u64, &[u8])) {
     }
 }
 
-/// Whether the bytes of a record that seems too long for what is left of its file are a whole record
+/// Returns whether the bytes of a record that seems too long for what is left of its file are a whole record
 /// whose length field was changed: the checksum, which leaves the length out, fits them.
 pub fn is_whole_but_for_length(rest: &[u8]) -> bool {
     let stored = get_fixed32(rest, 0);

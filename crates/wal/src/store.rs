@@ -65,7 +65,7 @@ pub trait LogStore: Send + Sync {
     /// As [`Self::open`].
     fn open_random(&self, number: u64, place: LogPlace) -> Result<Arc<dyn RandomAccessFile>>;
 
-    /// Whether there is a log of that number in that place.
+    /// Returns whether there is a log of that number in that place.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -107,7 +107,7 @@ pub trait LogStore: Send + Sync {
     /// Of the sync.
     fn sync_names(&self, place: LogPlace) -> Result<()>;
 
-    /// What a log is called in messages.
+    /// Returns what a log is called in messages.
     fn path(&self, number: u64, place: LogPlace) -> PathBuf;
 }
 
@@ -221,7 +221,7 @@ impl LogStore for FileLogs {
     }
 }
 
-/// Whether an error says that there is no such log.
+/// Returns whether an error says that there is no such log.
 pub fn is_missing(e: &Error) -> bool {
     e.subcode() == Some(SubCode::PathNotFound)
 }

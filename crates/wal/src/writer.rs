@@ -58,7 +58,7 @@ pub struct LogWriter {
     synced_len: u64,
     /// Bytes of the record being framed; empty between calls.
     buffer: Vec<u8>,
-    /// What frames the records if they are not of the legacy form, or do not go out at once.
+    /// Says what frames the records if they are not of the legacy form, or do not go out at once.
     framer: Option<Box<Framer>>,
     /// Families whose timestamp size stands in this log.
     timestamped: BTreeSet<u32>,
@@ -192,7 +192,7 @@ impl LogWriter {
         self.len() + if room < header { room as u64 } else { 0 }
     }
 
-    /// Whether a record of `len` bytes, which compression may make somewhat longer, is written in one
+    /// Returns whether a record of `len` bytes, which compression may make somewhat longer, is written in one
     /// piece.
     pub fn fits_whole(&self, len: usize) -> bool {
         /// More than a frame of a short record adds to it.
@@ -415,7 +415,7 @@ impl LogWriter {
         self.file.len() + self.buffered()
     }
 
-    /// Whether nothing was added.
+    /// Returns whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -431,7 +431,7 @@ impl LogWriter {
         self.synced_len
     }
 
-    /// Whether all records are durable.
+    /// Returns whether all records are durable.
     pub fn is_synced(&self) -> bool {
         self.synced_len == self.len()
     }

@@ -108,7 +108,7 @@ enum Mode {
     SkipAny,
 }
 
-/// What replay of some logs ends with.
+/// Describes what replay of some logs ends with.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Keys(Vec<String>),

@@ -94,13 +94,13 @@ impl WriteBatch {
         self.flags.0 |= flags;
     }
 
-    /// What is added from now on is applied but does not go to the log.
+    /// Every update added from now on is applied but does not go to the log.
     pub fn end_log_here(&mut self) {
         let (len, count, flags) = (self.rep.len(), self.count(), self.flags);
         self.log_end = Some(SavePoint { len, count, flags });
     }
 
-    /// Whether a part of the batch does not go to the log.
+    /// Returns whether a part of the batch does not go to the log.
     #[inline]
     pub fn ends_log_early(&self) -> bool {
         self.log_end.is_some()

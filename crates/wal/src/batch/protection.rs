@@ -78,7 +78,7 @@ impl WriteBatch {
         self.checksums.as_deref().unwrap_or_default()
     }
 
-    /// Whether it keeps checksums.
+    /// Returns whether it keeps checksums.
     pub fn is_protected(&self) -> bool {
         self.checksums.is_some()
     }

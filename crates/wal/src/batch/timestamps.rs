@@ -62,7 +62,7 @@ impl WriteBatch {
         self.lacks_timestamps = true;
     }
 
-    /// Whether timestamps have to be set before the batch is written.
+    /// Returns whether timestamps have to be set before the batch is written.
     #[inline]
     pub fn lacks_timestamps(&self) -> bool {
         self.lacks_timestamps
@@ -151,7 +151,7 @@ fn keys_of<'a>(op: &BatchOp<'a>) -> [Option<&'a [u8]>; 2] {
     }
 }
 
-/// What has to happen to the keys of a family.
+/// Describes what has to happen to the keys of a family.
 #[derive(Clone, Copy)]
 enum Change {
     Keep,

@@ -1,9 +1,9 @@
-//! What a reader of a log finds.
+//! Describes what a reader of a log finds.
 
 use spanlith_base::Error;
 use std::fmt;
 
-/// What is wrong; `Display` is RocksDB's text.
+/// Describes what is wrong; `Display` is RocksDB's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CorruptionKind {
@@ -54,7 +54,7 @@ pub enum CorruptionKind {
 }
 
 impl CorruptionKind {
-    /// Whether RocksDB takes this for the end of the log, if the file is recycled and the mode is
+    /// Returns whether RocksDB takes this for the end of the log, if the file is recycled and the mode is
     /// to tolerate a corrupted tail.
     pub fn ends_recycled(self) -> bool {
         matches!(self, Self::BadLength | Self::ChecksumMismatch)
@@ -96,7 +96,7 @@ impl fmt::Display for CorruptionKind {
     }
 }
 
-/// What [`LogReader::next_event`](super::LogReader::next_event) found.
+/// Describes what [`LogReader::next_event`](super::LogReader::next_event) found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadEvent {
     /// A logical record; its bytes are in [`LogReader::record`](super::LogReader::record).
@@ -112,9 +112,9 @@ pub enum ReadEvent {
         offset: u64,
         /// Bytes dropped.
         dropped: u64,
-        /// What is wrong.
+        /// Says what is wrong.
         kind: CorruptionKind,
-        /// Whether only `kAbsoluteConsistency` and `kPointInTimeRecovery` report it; the end of the
+        /// Says whether only `kAbsoluteConsistency` and `kPointInTimeRecovery` report it; the end of the
         /// log follows.
         tail: bool,
     },
@@ -127,7 +127,7 @@ pub enum ReadEvent {
     },
     /// Sizes of user-defined timestamps in the keys that follow, by column family.
     TimestampSizes(Vec<(u32, u16)>),
-    /// What the writer recorded of the log before this one.
+    /// Says what the writer recorded of the log before this one.
     Predecessor {
         /// Its number.
         log_number: u64,

@@ -7,7 +7,7 @@ use spanlith_wal::{LogOptions, LogReader, LogWriter, ReadEvent};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// What a [`MemFile`] was told.
+/// Describes what a [`MemFile`] was told.
 #[derive(Debug, Default)]
 pub struct State {
     pub bytes: Vec<u8>,
