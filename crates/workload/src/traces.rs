@@ -179,7 +179,7 @@ pub fn reader(path: &Path) -> Result<TraceReader> {
     Ok(TraceReader::new(FromFront::open(path)?))
 }
 
-/// What a trace says, with the file beside it. All keys are kept.
+/// Returns what a trace says, with the file beside it. All keys are kept.
 ///
 /// # Errors
 /// Of the files; `Corruption` if they are no traces.

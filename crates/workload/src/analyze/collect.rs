@@ -14,7 +14,7 @@ const LONGEST: u64 = 366 * 24 * 60 * 60;
 pub(super) const SECOND: u64 = 1_000_000;
 /// Bytes of an access in the series.
 pub(super) const SERIES: usize = 12;
-/// What `trace_analyzer` takes for the bytes of a value where there is none.
+/// Says what `trace_analyzer` takes for the bytes of a value where there is none.
 const NO_VALUE: u64 = 10;
 
 /// Numbers by second. Accesses of one second come together, as a rule.
@@ -131,7 +131,7 @@ pub(super) struct Family {
 /// One access to a key, as the trace holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access<'a> {
-    /// What was done.
+    /// Says what was done.
     pub operation: Operation,
     /// Id of the column family.
     pub cf: u32,
@@ -159,7 +159,7 @@ pub struct Totals {
     pub multi_gets: u64,
 }
 
-/// What a trace says.
+/// Describes what a trace says.
 #[derive(Debug)]
 pub struct Analysis {
     pub(super) options: AnalyzerOptions,
@@ -177,7 +177,7 @@ pub struct Analysis {
     begin: u64,
     end: u64,
     second: u32,
-    /// What was wrong with the trace, if that was tolerated.
+    /// Says what was wrong with the trace, if that was tolerated.
     damage: Option<Error>,
 }
 
@@ -267,7 +267,7 @@ impl Analysis {
         self.totals
     }
 
-    /// What was wrong with a trace whose damage was tolerated.
+    /// Returns what was wrong with a trace whose damage was tolerated.
     pub fn damage(&self) -> Option<&Error> {
         self.damage.as_ref()
     }
@@ -402,7 +402,7 @@ impl Analysis {
         Ok(())
     }
 
-    /// What was asked for at once: keys of one call, or both ends of a range, of which only the first is told.
+    /// Returns what was asked for at once: keys of one call, or both ends of a range, of which only the first is told.
     fn access(&mut self, together: &[Access<'_>], told: &mut Told<'_>) -> Result<()> {
         let Some(first) = together.first() else {
             return Ok(());

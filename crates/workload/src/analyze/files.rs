@@ -50,7 +50,7 @@ fn next_of_series(from: &mut impl Read, bytes: &mut [u8; SERIES]) -> Result<Opti
     Ok(Some((second, ordinal)))
 }
 
-/// What share of a whole; 0 of nothing.
+/// Returns the share of a whole; 0 of nothing.
 pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     match whole {
         0 => 0.0,

@@ -19,7 +19,7 @@ pub(super) struct KeyStats {
     pub accesses: u64,
     /// Time of the last access.
     pub latest: u64,
-    /// What stands for the key in the series of accesses.
+    /// Says what stands for the key in the series of accesses.
     pub ordinal: u32,
     /// Of each pair of operations: how often, and microseconds in between.
     pub followed: Box<[(u64, u64)]>,

@@ -6,7 +6,7 @@
 //! Memory: what [`AnalyzerOptions::memory_bytes`] allows for keys, of which others wait in sorted files; eight bytes for each second
 //! of an operation and family; with prefixes, an entry for each that occurs in a second.
 //!
-//! What `trace_analyzer` counts in its own way is counted so here, too, since the files are compared
+//! Numbers that `trace_analyzer` counts in its own way are counted so here, too, since the files are compared
 //! with those of others: where there is no value it counts ten bytes, and every access as a success; the number of keys over time is noted only by the
 //! first operation that sees a new second; the last part of a second has no line; the prefix that comes
 //! first is `0` and the last one has no line.

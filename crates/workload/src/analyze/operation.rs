@@ -1,6 +1,6 @@
 //! The operations that are told apart.
 
-/// What was done with a key. The discriminants are the ids in the files.
+/// Describes what was done with a key. The discriminants are the ids in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Operation {
@@ -52,7 +52,7 @@ impl Operation {
         Self::ALL.into_iter().find(|o| o.name() == name)
     }
 
-    /// Whether sizes of its values say anything.
+    /// Returns whether sizes of its values say anything.
     pub fn has_values(self) -> bool {
         matches!(self, Self::Put | Self::Merge | Self::PutEntity)
     }

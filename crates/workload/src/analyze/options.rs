@@ -1,4 +1,4 @@
-//! What is counted, and what is written.
+//! Describes what is counted, and what is written.
 
 use super::Operation;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub struct AnalyzerOptions {
     pub correlations: Vec<(Operation, Operation)>,
     /// The sums over everything are told (`print_overall_stats`).
     pub overall: bool,
-    /// What can be read of a damaged trace is analysed (`try_process_corrupted_trace`).
+    /// The readable part of a damaged trace is analysed (`try_process_corrupted_trace`).
     pub tolerate_damage: bool,
     /// Bytes that keys may take in memory, about; more of them go through files. With correlations all keys stay in memory. Accesses
     /// in time series take 12 bytes in a file, and 4 bytes of memory for each key.

@@ -55,7 +55,7 @@ const LIST_MAX: usize = 10_000;
 /// Tries of a transaction that others are in the way of.
 const TRIES: u32 = 1000;
 
-/// What all threads share.
+/// Describes what all threads share.
 struct Shared {
     graph: Graph,
     /// The next id of a node.
@@ -322,7 +322,7 @@ impl Client {
     }
 }
 
-/// What happens to a link.
+/// Describes what happens to a link.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Add,

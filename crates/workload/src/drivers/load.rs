@@ -7,7 +7,7 @@ use crate::store::{Batch, Result, Store};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// What one call was and did.
+/// Describes what one call was and did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Call {
     /// Kind of the operation.
@@ -44,7 +44,7 @@ impl Call {
     }
 }
 
-/// What one thread does, call by call.
+/// Describes what one thread does, call by call.
 pub trait Client: Send {
     /// Makes one call; `None` when there is nothing left to do.
     ///

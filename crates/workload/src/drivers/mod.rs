@@ -29,7 +29,7 @@ pub use settings::{Parameter, Settings};
 use crate::store::{Error, Result, Store, StoreName, StoreOptions};
 use std::path::Path;
 
-/// What checks the data of a driver.
+/// Describes what checks the data of a driver.
 pub type Checked = fn(&Drive<'_>) -> Result<Vec<Verdict>>;
 
 /// A load by its name.
@@ -37,27 +37,27 @@ pub type Checked = fn(&Drive<'_>) -> Result<Vec<Verdict>>;
 pub struct Driver {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Says what it does, in a line.
     pub title: &'static str,
     /// Its parameters beside the common ones.
     pub parameters: &'static [Parameter],
     /// Families that it needs beside the default one.
     pub families: &'static [&'static str],
-    /// Whether it needs transactions.
+    /// Says whether it needs transactions.
     pub transactions: bool,
     /// Runs it on an empty store, or goes on with one that it loaded before, if [`Self::check`] is there.
     pub run: fn(&Drive<'_>) -> Result<Vec<Phase>>,
-    /// What must hold of its data at any time, after a kill as well; `None` if nothing is known.
+    /// Says what must hold of its data at any time, after a kill as well; `None` if nothing is known.
     pub check: Option<Checked>,
 }
 
-/// What a driver's function gets.
+/// Describes what a driver's function gets.
 pub struct Drive<'a> {
     /// The store, empty or loaded.
     pub store: &'a dyn Store,
     /// Its parameters.
     pub settings: &'a Settings,
-    /// Whether the store was loaded by an earlier run, so that only the measured part is left.
+    /// Says whether the store was loaded by an earlier run, so that only the measured part is left.
     pub is_loaded: bool,
     /// Called when the data set is there.
     pub loaded: &'a (dyn Fn() + Sync),

@@ -1,4 +1,4 @@
-//! What a part of a driver's run did, and its JSON.
+//! Describes what a part of a driver's run did, and its JSON.
 
 use super::process::Usage;
 use crate::measure::{Histogram, Tally};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 /// Operations of one kind.
 pub type Part = (&'static str, Histogram);
 
-/// Whether something that must hold was found to hold.
+/// Says whether something that must hold was found to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What must hold.
+    /// Says what must hold.
     pub what: String,
-    /// What was found instead; `None` if it holds.
+    /// Says what was found instead; `None` if it holds.
     pub wrong: Option<String>,
 }
 
@@ -28,15 +28,15 @@ pub struct Phase {
     pub rate: Option<f64>,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// What the process used meanwhile.
+    /// Says what the process used meanwhile.
     pub usage: Usage,
     /// Operations and their latencies.
     pub tally: Tally,
-    /// What the store counted meanwhile.
+    /// Says what the store counted meanwhile.
     pub counters: Counters,
     /// Bytes of its files at the end.
     pub disk_bytes: u64,
-    /// What must hold at the end.
+    /// Says what must hold at the end.
     pub verdicts: Vec<Verdict>,
     /// Remarks.
     pub notes: Vec<String>,
@@ -60,7 +60,7 @@ impl Phase {
         self.usage.cpu_seconds * 1e6 / self.tally.ops.max(1) as f64
     }
 
-    /// Whether everything that must hold does.
+    /// Returns whether everything that must hold does.
     pub fn holds(&self) -> bool {
         self.verdicts.iter().all(|v| v.wrong.is_none())
     }

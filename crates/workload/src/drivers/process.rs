@@ -1,4 +1,4 @@
-//! What the process used so far: processor time, bytes to and from the device.
+//! Describes what the process used so far: processor time, bytes to and from the device.
 
 /// Sums since the process began; 0 where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,7 +45,7 @@ impl Usage {
         }
     }
 
-    /// What was used since `before`.
+    /// Returns what was used since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds - before.cpu_seconds,

@@ -11,7 +11,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its value if nobody sets it.
     pub default: &'static str,
-    /// What it means, with its unit.
+    /// Says what it means, with its unit.
     pub what: &'static str,
 }
 

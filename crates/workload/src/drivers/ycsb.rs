@@ -93,7 +93,7 @@ enum Picks {
     Ranges(Queries),
 }
 
-/// What all threads share.
+/// Describes what all threads share.
 #[derive(Clone)]
 struct Shape {
     hashed: bool,

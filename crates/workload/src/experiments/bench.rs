@@ -1,4 +1,4 @@
-//! What a run of an experiment may use: a directory, a scale, a seed, stores, and a line of progress.
+//! Describes what a run of an experiment may use: a directory, a scale, a seed, stores, and a line of progress.
 
 use super::Result;
 use crate::store::{Store, StoreName, StoreOptions};

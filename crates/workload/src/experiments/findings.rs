@@ -1,4 +1,4 @@
-//! What a run found: figures with printed and measured numbers side by side, and checks.
+//! Describes what a run found: figures with printed and measured numbers side by side, and checks.
 
 /// Values of several runs, as median and extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +35,7 @@ impl Spread {
 pub struct Series {
     /// Name of the store, or of the document.
     pub name: String,
-    /// Whether the numbers are the document's, or those that a model predicts.
+    /// Says whether the numbers are the document's, or those that a model predicts.
     pub printed: bool,
     /// For each place of the figure the values of all runs; none where there is no number.
     pub values: Vec<Vec<f64>>,
@@ -44,7 +44,7 @@ pub struct Series {
 /// A chart that puts series side by side at named places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it shows.
+    /// Says what it shows.
     pub title: String,
     /// Unit of the numbers.
     pub unit: String,
@@ -112,7 +112,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Whether a number lies within. One that is not a number never does.
+    /// Returns whether a number lies within. One that is not a number never does.
     pub fn holds(self, value: f64) -> bool {
         match self {
             Self::AtMost(most) => value <= most,
@@ -145,7 +145,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Whether the median of the runs lies within the bound.
+    /// Returns whether the median of the runs lies within the bound.
     pub fn passed(&self) -> bool {
         Spread::of(&self.values).is_some_and(|s| self.bound.holds(s.median))
     }
@@ -177,7 +177,7 @@ impl Findings {
         self.notes.push(text.into());
     }
 
-    /// Whether all checks pass. An experiment without checks does not pass.
+    /// Returns whether all checks pass. An experiment without checks does not pass.
     pub fn passed(&self) -> bool {
         !self.checks.is_empty() && self.checks.iter().all(Check::passed)
     }

@@ -72,13 +72,13 @@ from! { crate::store::Error spanlith::Error std::io::Error }
 pub struct Experiment {
     /// Its name: `X-SP-1`.
     pub id: &'static str,
-    /// What it shows, in a line.
+    /// Says what it shows, in a line.
     pub title: &'static str,
     /// The document and its figure or table.
     pub document: &'static str,
     /// Requirements that it verifies.
     pub requirements: &'static str,
-    /// What is run, at scale 1.
+    /// Says what is run, at scale 1.
     pub setup: &'static str,
     /// When it passes, in words; the function's checks say it in numbers.
     pub criterion: &'static str,
@@ -100,7 +100,7 @@ pub enum Stores {
 }
 
 impl Stores {
-    /// Whether a store is one of them.
+    /// Returns whether a store is one of them.
     pub fn allow(self, name: &StoreName) -> bool {
         match self {
             Self::Ours => *name == StoreName::Ours,

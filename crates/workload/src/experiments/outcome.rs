@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 pub struct Outcome {
     /// Its name.
     pub id: String,
-    /// What it shows.
+    /// Says what it shows.
     pub title: String,
     /// The document and its figure or table.
     pub document: String,
     /// Requirements that it verifies.
     pub requirements: String,
-    /// What was run, at scale 1.
+    /// Says what was run, at scale 1.
     pub setup: String,
     /// When it passes.
     pub criterion: String,
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub runs: u64,
     /// The stores.
     pub stores: Vec<String>,
-    /// What was found.
+    /// Says what was found.
     pub findings: Findings,
     /// Machine and program: names and values.
     pub environment: Vec<(String, String)>,
@@ -175,7 +175,7 @@ fn read_check(value: &Value) -> Result<Check, String> {
 }
 
 impl Outcome {
-    /// Whether all checks pass.
+    /// Returns whether all checks pass.
     pub fn passed(&self) -> bool {
         self.findings.passed()
     }

@@ -1,4 +1,4 @@
-//! What the experiments of separated values share: sizes of payloads, cells, and what a phase cost.
+//! Describes what the experiments of separated values share: sizes of payloads, cells, and what a phase cost.
 
 use super::{Bench, Result};
 use crate::generate::{Keys, Rng, Shuffle, Values, Zipfian};
@@ -61,7 +61,7 @@ impl Cost {
     }
 }
 
-/// What the phases of one cell took.
+/// Describes what the phases of one cell took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cell {
     /// Microseconds of processor time for each operation, or entry of a scan: load, mixed, overwrite, scan.

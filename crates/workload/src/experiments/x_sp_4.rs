@@ -31,7 +31,7 @@ const LOADS: [(&str, &str, &[&str]); 3] = [
 
 const CACHE: u64 = 16 << 20;
 
-/// What one store did under one load.
+/// Describes what one store did under one load.
 struct Measured {
     throughput: f64,
     p99_micros: f64,

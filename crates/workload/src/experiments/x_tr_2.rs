@@ -30,7 +30,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// Bytes of the user in a second, at most.
 const RATE: f64 = 8e6;
 
-/// What the samples of a run came to.
+/// Describes what the samples of a run came to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Space {
     largest: f64,

@@ -20,7 +20,7 @@ pub const ENTRY: Experiment = Experiment {
     run,
 };
 
-/// What is compared of a day.
+/// Describes what is compared of a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Marginals {
     /// Shares of gets, puts, merges, deletions of both kinds, scans.
@@ -55,7 +55,7 @@ fn place(action: Action) -> usize {
     }
 }
 
-/// What the generator drew.
+/// Returns what the generator drew.
 fn drawn(database: &Reference, day: &[Event]) -> Marginals {
     let (mut counts, mut out) = ([0.0; 5], Marginals::default());
     let mut key = Vec::new();
@@ -76,7 +76,7 @@ fn drawn(database: &Reference, day: &[Event]) -> Marginals {
     out
 }
 
-/// What the analysis saw.
+/// Returns what the analysis saw.
 fn observed(seen: &Observation) -> Marginals {
     let of = |operations: &[Operation]| -> f64 {
         operations.iter().map(|o| seen.accesses(*o) as f64).sum()

@@ -42,7 +42,7 @@ fn counts(bench: &Bench<'_>, kind: Distribution, draws: u64, stream: u64) -> Vec
 /// Sum of `i^-0.99` for `i` up to 10^10, YCSB's constant.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// What the first ranks give to each record, and the mean of all others.
+/// Returns what the first ranks give to each record, and the mean of all others.
 fn expected() -> Vec<f64> {
     let items = RECORDS + 1;
     let mut out = vec![0.0; items as usize];

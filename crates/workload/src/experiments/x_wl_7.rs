@@ -33,7 +33,7 @@ const MIX: [(&str, f64); 10] = [
     ("get_link", 0.53),
 ];
 
-/// What ZSTD leaves of values of a ratio.
+/// Returns what ZSTD leaves of values of a ratio.
 fn compressed(ratio: f64, seed: u64) -> Result<f64> {
     let bytes = Values::with_ratio(1 << 19, ratio, seed).next().to_vec();
     let mut zstd = Compressor::unlimited(Compression::Zstd, &CompressionOptions::default())?;

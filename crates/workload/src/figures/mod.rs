@@ -28,7 +28,7 @@ pub enum Form {
 pub struct Plot {
     /// Name of its file, without an ending.
     pub name: String,
-    /// What it shows.
+    /// Says what it shows.
     pub title: String,
     /// The figure or table of the document that it is.
     pub document: &'static str,

@@ -153,7 +153,7 @@ impl std::str::FromStr for Distribution {
     }
 }
 
-/// What the distributions need to know.
+/// Describes what the distributions need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Population {
     /// Records when the run begins.

@@ -9,7 +9,7 @@ use super::Rng;
 const PIECE: usize = 100;
 /// Least bytes of the pool: larger than the blocks of tables, so that one holds no piece twice.
 const POOL: usize = 1 << 20;
-/// What LZ4 and ZSTD spend for a repetition and for describing the bytes before it, of the bytes of a piece.
+/// Says what LZ4 and ZSTD spend for a repetition and for describing the bytes before it, of the bytes of a piece.
 const REPETITION: f64 = 0.04;
 
 /// Cuts values out of a pool, one behind the other, and begins again at its end.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SAMPLES: usize = 512;
 const HAND_OVER: Duration = Duration::from_millis(10);
 
-/// What a thread did.
+/// Describes what a thread did.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Latencies of calls, in nanoseconds; from the intended start if the loop is open.
@@ -143,7 +143,7 @@ impl Board {
         }
     }
 
-    /// What was handed over since the last call.
+    /// Returns what was handed over since the last call.
     pub fn recent(&self) -> Tally {
         let mut out = Tally::default();
         self.gather(|slot| {
@@ -175,7 +175,7 @@ pub struct Meter<'a, C: Clock = Machine> {
     board: &'a Board,
     slot: &'a Mutex<Slot>,
     samples: Vec<Sample>,
-    /// What the next sample is of.
+    /// Says what the next sample is of.
     part: &'static str,
     tally: Tally,
     /// End of the last call, begin of the next; its intended begin if the loop is open.
@@ -210,7 +210,7 @@ impl<C: Clock> Meter<'_, C> {
         self.part = name;
     }
 
-    /// Whether another call of `ops` operations may be made.
+    /// Returns whether another call of `ops` operations may be made.
     #[inline]
     pub fn go_on(&mut self, ops: u64) -> bool {
         if self.board.stop.load(Ordering::Relaxed) {

@@ -23,7 +23,7 @@ const ID: usize = 8;
 /// Largest value that is made; of larger ones a trace had to be shared out over memory.
 const VALUE_MAX: u64 = 64 << 20;
 
-/// What is made of a model.
+/// Describes what is made of a model.
 #[derive(Clone, Copy, Debug)]
 pub struct GenerateOptions {
     /// Everything that chance decides follows from it.
@@ -44,7 +44,7 @@ impl Default for GenerateOptions {
     }
 }
 
-/// What was made.
+/// Describes what was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generated {
     /// Records.

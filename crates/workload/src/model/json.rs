@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use spanlith_base::{Error, Result};
 use std::collections::BTreeMap;
 
-/// What the file says it is.
+/// Says what the file says it is.
 const FORMAT: &str = "spanlith-model-1";
 /// Ranges, families, slots and spikes at most; keys at most.
 const LIST_MAX: usize = 100_000;

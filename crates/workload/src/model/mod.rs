@@ -1,4 +1,4 @@
-//! What a trace says of a workload, without its keys: observed ([`Observation`]), kept as a model ([`Model`]), and made
+//! Describes what a trace says of a workload, without its keys: observed ([`Observation`]), kept as a model ([`Model`]), and made
 //! into requests again ([`generate`]).
 //!
 //! A model has, for each column family and operation: how sizes, scan lengths and accesses per key are distributed, with

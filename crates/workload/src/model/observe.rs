@@ -73,7 +73,7 @@ pub struct FamilyObservation {
     pub pairs: Vec<(f64, f64)>,
 }
 
-/// What a trace says.
+/// Describes what a trace says.
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
     /// By id.

@@ -145,7 +145,7 @@ impl Shape {
         Self { spikes, quantiles }
     }
 
-    /// Whether nothing can be drawn.
+    /// Returns whether nothing can be drawn.
     pub fn is_empty(&self) -> bool {
         self.spikes.is_empty() && self.quantiles.is_empty()
     }

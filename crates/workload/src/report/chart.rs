@@ -45,7 +45,7 @@ pub struct Line {
 /// A chart over time or another axis.
 #[derive(Clone, Debug)]
 pub struct Chart<'a> {
-    /// What it shows, for those who cannot see it.
+    /// Says what it shows, for those who cannot see it.
     pub title: &'a str,
     /// Places on the x axis, rising.
     pub xs: &'a [f64],
@@ -131,7 +131,7 @@ fn round_steps(max: f64, wanted: f64, steps: Steps) -> Vec<f64> {
 }
 
 impl Chart<'_> {
-    /// Whether there is anything to draw.
+    /// Returns whether there is anything to draw.
     pub fn is_empty(&self) -> bool {
         self.xs.len() < 2 || self.lines.is_empty()
     }
@@ -145,7 +145,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Whether lines carry names.
+    /// Returns whether lines carry names.
     fn names(&self) -> bool {
         self.lines.len() > 1 || self.stacked
     }

@@ -1,4 +1,4 @@
-//! What a figure depends on beside the program: processor, memory, storage, kernel, build.
+//! Describes what a figure depends on beside the program: processor, memory, storage, kernel, build.
 
 use serde_json::{Value, json};
 use std::fs;

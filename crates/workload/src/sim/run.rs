@@ -9,7 +9,7 @@ use spanlith_pace::{
     TwoStageOptions, WorkDebt, evenness, stall_condition, swing, wants_speed_up,
 };
 
-/// What is simulated.
+/// Describes what is simulated.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// By which rules writers are slowed down.
@@ -105,7 +105,7 @@ impl Params {
     }
 }
 
-/// What came of it.
+/// Describes what came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Bytes admitted in each 100 ms.
@@ -369,7 +369,7 @@ impl Sim<'_> {
         }
     }
 
-    /// What writers manage in one step.
+    /// Says what writers manage in one step.
     fn write(&mut self, now: f64) {
         let p = self.p;
         let nanos = (now * 1e9) as u64 + 1;

@@ -87,7 +87,7 @@ impl Tree {
         self.apply(&edit);
     }
 
-    /// What is left of `bytes` of evenly spread updates of a part of the keys once each key is there once.
+    /// Returns what is left of `bytes` of evenly spread updates of a part of the keys once each key is there once.
     fn distinct(&self, bytes: f64, part: f64) -> u64 {
         let room = (self.data_bytes * part).max(1.0);
         (room * (1.0 - (-bytes / room).exp())) as u64

@@ -1,4 +1,4 @@
-//! What a store must be able to do to be measured.
+//! Describes what a store must be able to do to be measured.
 
 use super::Counters;
 use std::fmt;
@@ -36,7 +36,7 @@ impl Error {
         }
     }
 
-    /// Whether another transaction was in the way, so that the same one may be tried again.
+    /// Returns whether another transaction was in the way, so that the same one may be tried again.
     pub fn is_conflict(&self) -> bool {
         self.conflict
     }
@@ -59,7 +59,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What a transaction sees of others that commit meanwhile.
+/// Describes what a transaction sees of others that commit meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// Each read sees what is committed by then.
@@ -123,7 +123,7 @@ impl Batch {
         self.changes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -335,7 +335,7 @@ pub trait Store: Send + Sync {
     /// The store's.
     fn levels(&self) -> Result<Vec<Level>>;
 
-    /// What the store counted since it was opened.
+    /// Returns what the store counted since it was opened.
     fn counters(&self) -> Counters;
 
     /// Begins to record all requests in a trace of RocksDB's format.

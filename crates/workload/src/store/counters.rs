@@ -26,7 +26,7 @@ impl Counters {
         self.0.insert(name.to_string(), count);
     }
 
-    /// What was counted since `before`.
+    /// Returns what was counted since `before`.
     pub fn since(&self, before: &Self) -> Self {
         let change =
             |(name, count): (&String, &u64)| (name.clone(), count.saturating_sub(before.get(name)));

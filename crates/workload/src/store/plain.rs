@@ -1,4 +1,4 @@
-//! What adapters of stores without RocksDB's options share: refusals, and bytes on disk.
+//! Describes what adapters of stores without RocksDB's options share: refusals, and bytes on disk.
 
 use super::{Error, Result, StoreOptions};
 use std::path::Path;

@@ -62,7 +62,7 @@ impl fmt::Display for StoreName {
 }
 
 impl StoreName {
-    /// Whether the store is a log-structured tree with RocksDB's options and statistics.
+    /// Returns whether the store is a log-structured tree with RocksDB's options and statistics.
     pub fn is_rocksdb_like(&self) -> bool {
         matches!(self, Self::Ours | Self::RocksDb(_))
     }

@@ -1,4 +1,4 @@
-//! What every store promises, against a map: batches, scans in both directions, transactions, reopening.
+//! Describes what every store promises, against a map: batches, scans in both directions, transactions, reopening.
 
 use super::*;
 use spanlith_testkit::{Rng, TempDir, test_name};
@@ -32,7 +32,7 @@ fn open(name: &StoreName, dir: &Path) -> Box<dyn Store> {
     opened.unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// What a scan shows.
+/// Returns what a scan shows.
 fn shown(store: &dyn Store, start: &[u8], direction: Direction, limit: usize) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     let mut each = |key: &[u8], value: &[u8]| {

@@ -1,4 +1,4 @@
-//! What must hold of LinkBench's families: counts, and the two orders of links.
+//! Describes what must hold of LinkBench's families: counts, and the two orders of links.
 
 use super::graph::{LinkValue, count_of, time_key};
 use super::{COUNT, LINK, LINK_TIME};

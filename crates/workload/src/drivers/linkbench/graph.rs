@@ -132,16 +132,16 @@ fn number(bytes: &[u8], at: usize) -> Result<u64> {
     Ok(u64::from_be_bytes(part))
 }
 
-/// What a link holds.
+/// Describes what a link holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkValue {
-    /// Whether lists and counts have it.
+    /// Says whether lists and counts have it.
     pub visible: bool,
     /// When it was changed.
     pub time: u64,
     /// How often.
     pub version: u64,
-    /// What users keep in it.
+    /// Says what users keep in it.
     pub data: Vec<u8>,
 }
 

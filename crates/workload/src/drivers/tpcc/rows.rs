@@ -39,7 +39,7 @@ pub mod table {
         out
     }
 
-    /// What the keys of customers with a last name begin with.
+    /// Returns what the keys of customers with a last name begin with.
     pub fn names(w: u32, d: u32, last: &str) -> Vec<u8> {
         let mut out = key(4, &[w, d]);
         out.extend_from_slice(format!("{last:<16}").as_bytes());
@@ -147,9 +147,9 @@ rows! {
     } 3
     /// An order.
     Order {
-        /// Who ordered.
+        /// Says who ordered.
         customer,
-        /// Who delivers; 0: nobody yet.
+        /// Says who delivers; 0: nobody yet.
         carrier,
         /// Number of its lines.
         lines
@@ -183,7 +183,7 @@ rows! {
 /// A customer. The balance may be below 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Customer {
-    /// What the customer owes.
+    /// Says what the customer owes.
     pub balance: i32,
     /// Payments so far.
     pub ytd_payment: u32,

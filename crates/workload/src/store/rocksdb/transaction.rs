@@ -16,7 +16,7 @@ pub(super) struct RocksTransaction<'a> {
     snapshot: Handle,
 }
 
-/// What RocksDB says when another transaction is in the way.
+/// Says what RocksDB says when another transaction is in the way.
 const CONFLICTS: [&str; 4] = [
     "Resource busy",
     "Operation timed out",

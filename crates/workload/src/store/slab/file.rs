@@ -23,7 +23,7 @@ pub(super) struct Place {
     slot: u32,
 }
 
-/// What a slot holds.
+/// Describes what a slot holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
     pub(super) family: usize,
