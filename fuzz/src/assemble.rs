@@ -42,7 +42,7 @@ pub struct Assembler {
     meta: Vec<(String, Handle)>,
 }
 
-/// What is added to the checksum of a block at `offset`.
+/// Returns what is added to the checksum of a block at `offset`.
 fn modifier(version: u32, offset: u64) -> u32 {
     if version < 6 {
         return 0;

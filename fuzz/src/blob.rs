@@ -23,7 +23,7 @@ pub fn blob_index(data: &[u8]) {
     }
 }
 
-/// What decodes encodes to bytes that decode to the same.
+/// Bytes that decode encode to bytes that decode to the same.
 pub fn blob_refs(data: &[u8]) {
     let Ok(refs) = BlobRefs::decode(data) else {
         return;

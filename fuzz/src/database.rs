@@ -46,7 +46,7 @@ fn image() -> &'static MemFs {
     IMAGE.get_or_init(|| make().unwrap_or_else(|e| panic!("the sound database: {e}")))
 }
 
-/// What bits 1..4 of byte 0 choose.
+/// Returns what bits 1..4 of byte 0 choose.
 fn kind_of(name: &str) -> u8 {
     match name {
         "CURRENT" => 0,
@@ -129,7 +129,7 @@ pub fn database(data: &[u8]) {
     }
 }
 
-/// Whether everything could be read.
+/// Returns whether everything could be read.
 fn read(db: &Db) -> bool {
     let cf = db.default_cf();
     let mut sound = true;
