@@ -80,7 +80,7 @@ fn parse(arguments: &[&str]) -> Result<Plan, String> {
     })
 }
 
-/// Whether `text` is two numbers with a dot between them.
+/// Returns whether `text` is two numbers with a dot between them.
 fn is_version(text: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     text.split_once('.')

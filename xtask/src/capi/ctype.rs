@@ -205,7 +205,7 @@ impl CType {
         }
     }
 
-    /// Whether it is `void`.
+    /// Returns whether it is `void`.
     pub fn is_void(&self) -> bool {
         matches!(self, CType::Name { name, .. } if name == "void")
     }

@@ -73,7 +73,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Whether there is a function of that name.
+    /// Returns whether there is a function of that name.
     pub fn knows(&self, name: &str) -> bool {
         self.functions.iter().any(|row| row.parsed.name == name)
     }

@@ -55,7 +55,7 @@ pub fn machine(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether `line` contains `path` as a whole folder name: at the start of a path for prose, anywhere
+/// Returns whether `line` contains `path` as a whole folder name: at the start of a path for prose, anywhere
 /// if something follows below it.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {

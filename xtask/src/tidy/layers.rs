@@ -13,7 +13,7 @@ struct Dependency {
     /// Name of the package.
     name: String,
     line: usize,
-    /// Whether it is for tests only.
+    /// Says whether it is for tests only.
     dev: bool,
 }
 

@@ -27,9 +27,9 @@ pub struct Finding {
     /// From 1.
     line: usize,
     rule: &'static str,
-    /// What is wrong and what to do about it.
+    /// Says what is wrong and what to do about it.
     what: String,
-    /// Whether it only asks for attention.
+    /// Says whether it only asks for attention.
     advice: bool,
 }
 

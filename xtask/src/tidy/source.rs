@@ -43,7 +43,7 @@ impl Source {
             .count()
     }
 
-    /// Whether the byte at `position` belongs to code under `#[cfg(test)]`.
+    /// Returns whether the byte at `position` belongs to code under `#[cfg(test)]`.
     pub fn in_test(&self, position: usize) -> bool {
         self.tests.iter().any(|range| range.contains(&position))
     }

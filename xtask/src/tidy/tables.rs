@@ -121,7 +121,7 @@ pub const UNSAFE_DENIED: [(&str, &[&str]); 7] = [
 /// Crates in which unsafe code is allowed anywhere.
 pub const UNSAFE_ALLOWED: [&str; 2] = ["capi", "librocksdb-sys"];
 
-/// What `crates/engine` must not name outside its tests, and what to use instead.
+/// Says what `crates/engine` must not name outside its tests, and what to use instead.
 pub const BANNED_IN_ENGINE: [(&str, &str); 9] = [
     ("std::fs", "files come from spanlith_env::FileSystem"),
     (

@@ -93,7 +93,7 @@ impl Tree {
         self.files.len()
     }
 
-    /// Whether there is a file, or a folder with files, of this name.
+    /// Returns whether there is a file, or a folder with files, of this name.
     pub fn has(&self, name: &str) -> bool {
         let folder = format!("{name}/");
         name.is_empty()
@@ -126,7 +126,7 @@ impl Tree {
             .map(|(name, source)| (name.as_str(), source))
     }
 
-    /// Whether the Rust file `name` is compiled for tests only.
+    /// Returns whether the Rust file `name` is compiled for tests only.
     pub fn is_test(&self, name: &str) -> bool {
         self.tests.contains(name)
     }
