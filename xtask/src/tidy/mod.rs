@@ -54,7 +54,7 @@ impl Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [(&str, &str, Rule); 17] = [
+const RULES: [(&str, &str, Rule); 18] = [
     (
         "layering",
         "a crate depends only on the crates that its row allows",
@@ -81,6 +81,11 @@ const RULES: [(&str, &str, Rule); 17] = [
         rust_rules::length,
     ),
     ("header", "a Rust file begins with //!", rust_rules::header),
+    (
+        "doc-sentence",
+        "no comment on a file or an item begins with a bare What, Who, Whoever or Whether",
+        rust_rules::doc_sentences,
+    ),
     (
         "unfinished",
         "no unfinished or skipped code",

@@ -55,6 +55,30 @@ pub fn header(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Rule `doc-sentence`.
+pub fn doc_sentences(tree: &Tree) -> Vec<Finding> {
+    const WORDS: [&str; 4] = ["What", "Who", "Whoever", "Whether"];
+    let mut findings = Vec::new();
+    for (file, source) in tree.sources() {
+        let mut goes_on = false;
+        for (n, line) in source.text().lines().enumerate() {
+            let line = line.trim_start();
+            let doc = line
+                .strip_prefix("///")
+                .or_else(|| line.strip_prefix("//!"));
+            let text = doc.map_or("", str::trim);
+            let word = text.split(|c: char| !c.is_alphabetic()).next();
+            if !goes_on && word.is_some_and(|word| WORDS.contains(&word)) {
+                let what = "write a sentence with a verb of its own: Returns whether, Holds, The, Says what";
+                findings.push(Finding::new(file, n + 1, "doc-sentence", what));
+            }
+            // The next line of a paragraph may begin with any word.
+            goes_on = !text.is_empty();
+        }
+    }
+    findings
+}
+
 /// Rule `unfinished`.
 pub fn unfinished(tree: &Tree) -> Vec<Finding> {
     const IN_CODE: [(&str, &str); 5] = [
@@ -156,6 +180,15 @@ mod tests {
         assert_eq!(found("//! placeholder\n"), 1);
         assert_eq!(found(""), 1);
         assert!(header(&Tree::of(&[("crates/a/src/b/tests.rs", "use a;")])).is_empty());
+    }
+
+    #[test]
+    fn comments_that_begin_with_a_bare_question_word_are_found() {
+        let text = "//! Whether it is.\n//!\n//! What it does.\n\n/// Says what\n/// What goes on.\nfn f() {}\n\
+                    /// Whatever.\nfn g() {}\n    /// Who is it?\n    x: u8,\n// What is this?\n";
+        let findings = doc_sentences(&Tree::of(&[("a.rs", text)]));
+        let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 3, 10]);
     }
 
     #[test]
