@@ -436,5 +436,4 @@ fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Fac
 }
 
 #[cfg(test)]
-#[path = "pacer_tests.rs"]
 mod tests;

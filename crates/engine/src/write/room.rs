@@ -1,5 +1,6 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
+use super::urgent::address;
 use crate::core::{
     DbState, Engine, Immutable, LeaderState, Opening, Place, WitnessClock, gate, is_lack,
 };
@@ -89,7 +90,7 @@ impl Engine {
         no_slowdown: bool,
         mut bytes: usize,
     ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
-        let _inside = callbacks::enter(callbacks::Place::Write(self.address()));
+        let _inside = callbacks::enter(callbacks::Place::Write(address(self)));
         let mut waited = Waited::default();
         loop {
             let has_news = !leader.untold.is_empty();

@@ -21,7 +21,7 @@ impl Urgent {
     #[cold]
     pub(super) fn begin(engine: &Arc<Engine>, place: Place) -> Result<Option<Self>> {
         match place {
-            Place::Write(database) if database == engine.address() => Err(Error::not_supported(
+            Place::Write(database) if database == address(engine) => Err(Error::not_supported(
                 "Writing in a callback of a write that waits",
             )),
             // The write that waits is one of another database, whose queue is not this one's.
@@ -38,11 +38,9 @@ impl Urgent {
     }
 }
 
-impl Engine {
-    /// Tells databases that are open at the same time apart.
-    pub(super) fn address(self: &Arc<Self>) -> usize {
-        Arc::as_ptr(self).addr()
-    }
+/// A number that tells databases that are open at the same time apart.
+pub(super) fn address(engine: &Arc<Engine>) -> usize {
+    Arc::as_ptr(engine).addr()
 }
 
 impl Drop for Urgent {
@@ -103,7 +101,7 @@ mod tests {
             });
             assert!(!engine.throttle.has_urgent());
         }
-        let inside = callbacks::enter(Place::Write(db.engine().address()));
+        let inside = callbacks::enter(Place::Write(address(db.engine())));
         let e = db.default_cf().put("nested", "v").unwrap_err();
         assert_eq!(
             e.to_string(),

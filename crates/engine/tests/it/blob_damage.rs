@@ -415,7 +415,7 @@ fn a_flush_whose_directory_cannot_be_synced_leaves_no_blob_file() {
     db.default_cf().put(key(1), value(1)).unwrap();
     faults.add(FaultRule::fail(OpClass::SyncDir, 1, 5).forever());
     db.flush(true).unwrap_err();
-    assert_eq!(blob_files(&*fs), [PathBuf::new(); 0]);
+    assert_eq!(blob_files(&*fs), Vec::<PathBuf>::new());
     faults.clear();
     assert_eq!(
         db.default_cf().get(key(1)).unwrap().as_deref(),
