@@ -1040,6 +1040,36 @@ extern ROCKSDB_LIBRARY_API void rocksdb_checkpoint_create(rocksdb_checkpoint_t* 
     const char* checkpoint_dir, uint64_t log_size_for_flush, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_checkpoint_object_destroy(rocksdb_checkpoint_t* checkpoint);
 
+/* ---- checkpoint-export ---- */
+
+extern ROCKSDB_LIBRARY_API rocksdb_export_import_files_metadata_t* rocksdb_checkpoint_export_column_family(
+    rocksdb_checkpoint_t* checkpoint, rocksdb_column_family_handle_t* column_family,
+    const char* export_dir, char** errptr);
+extern ROCKSDB_LIBRARY_API rocksdb_column_family_handle_t* rocksdb_create_column_family_with_import(
+    rocksdb_t* db, rocksdb_options_t* column_family_options, const char* column_family_name,
+    rocksdb_import_column_family_options_t* import_options,
+    rocksdb_export_import_files_metadata_t* metadata, char** errptr);
+extern ROCKSDB_LIBRARY_API rocksdb_import_column_family_options_t* rocksdb_import_column_family_options_create(
+    void);
+extern ROCKSDB_LIBRARY_API void rocksdb_import_column_family_options_set_move_files(
+    rocksdb_import_column_family_options_t*, unsigned char);
+extern ROCKSDB_LIBRARY_API void rocksdb_import_column_family_options_destroy(
+    rocksdb_import_column_family_options_t*);
+extern ROCKSDB_LIBRARY_API rocksdb_export_import_files_metadata_t* rocksdb_export_import_files_metadata_create(
+    void);
+extern ROCKSDB_LIBRARY_API char* rocksdb_export_import_files_metadata_get_db_comparator_name(
+    rocksdb_export_import_files_metadata_t*);
+extern ROCKSDB_LIBRARY_API void rocksdb_export_import_files_metadata_set_db_comparator_name(
+    rocksdb_export_import_files_metadata_t*, const char*);
+extern ROCKSDB_LIBRARY_API rocksdb_livefiles_t* rocksdb_export_import_files_metadata_get_files(
+    rocksdb_export_import_files_metadata_t*);
+extern ROCKSDB_LIBRARY_API void rocksdb_export_import_files_metadata_set_files(
+    rocksdb_export_import_files_metadata_t*, rocksdb_livefiles_t*);
+extern ROCKSDB_LIBRARY_API void rocksdb_export_import_files_metadata_destroy(
+    rocksdb_export_import_files_metadata_t*);
+extern ROCKSDB_LIBRARY_API unsigned char rocksdb_import_column_family_options_get_move_files(
+    rocksdb_import_column_family_options_t* opt);
+
 /* ---- multi-get ---- */
 
 extern ROCKSDB_LIBRARY_API void rocksdb_multi_get(rocksdb_t* db,
@@ -2007,6 +2037,8 @@ extern ROCKSDB_LIBRARY_API const char* rocksdb_flushjobinfo_file_path(
     const rocksdb_flushjobinfo_t* info, size_t* size);
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_flushjobinfo_file_number(
     const rocksdb_flushjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_flushjobinfo_oldest_blob_file_number(
+    const rocksdb_flushjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_flushjobinfo_thread_id(
     const rocksdb_flushjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API int rocksdb_flushjobinfo_job_id(const rocksdb_flushjobinfo_t* info);
@@ -2019,6 +2051,8 @@ extern ROCKSDB_LIBRARY_API uint64_t rocksdb_flushjobinfo_smallest_seqno(
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_flushjobinfo_largest_seqno(
     const rocksdb_flushjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API uint32_t rocksdb_flushjobinfo_flush_reason(
+    const rocksdb_flushjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API uint32_t rocksdb_flushjobinfo_blob_compression_type(
     const rocksdb_flushjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API uint32_t rocksdb_compactionjobinfo_cf_id(
     const rocksdb_compactionjobinfo_t* info);
@@ -2039,6 +2073,8 @@ extern ROCKSDB_LIBRARY_API int rocksdb_compactionjobinfo_output_level(
 extern ROCKSDB_LIBRARY_API uint32_t rocksdb_compactionjobinfo_compaction_reason(
     const rocksdb_compactionjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API uint32_t rocksdb_compactionjobinfo_compression(
+    const rocksdb_compactionjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API uint32_t rocksdb_compactionjobinfo_blob_compression_type(
     const rocksdb_compactionjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API unsigned char rocksdb_compactionjobinfo_aborted(
     const rocksdb_compactionjobinfo_t* info);
@@ -2080,6 +2116,22 @@ extern ROCKSDB_LIBRARY_API const rocksdb_writestallcondition_t* rocksdb_writesta
     const rocksdb_writestallinfo_t* info);
 extern ROCKSDB_LIBRARY_API const rocksdb_writestallcondition_t* rocksdb_writestallinfo_prev(
     const rocksdb_writestallinfo_t* info);
+extern ROCKSDB_LIBRARY_API const char* rocksdb_blob_file_addition_info_blob_file_path(
+    const rocksdb_blob_file_addition_info_t* info, size_t* size);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_blob_file_addition_info_blob_file_number(
+    const rocksdb_blob_file_addition_info_t* info);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_blob_file_addition_info_total_blob_count(
+    const rocksdb_blob_file_addition_info_t* info);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_blob_file_addition_info_total_blob_bytes(
+    const rocksdb_blob_file_addition_info_t* info);
+extern ROCKSDB_LIBRARY_API const char* rocksdb_blob_file_garbage_info_blob_file_path(
+    const rocksdb_blob_file_garbage_info_t* info, size_t* size);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_blob_file_garbage_info_blob_file_number(
+    const rocksdb_blob_file_garbage_info_t* info);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_blob_file_garbage_info_garbage_blob_count(
+    const rocksdb_blob_file_garbage_info_t* info);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_blob_file_garbage_info_garbage_blob_bytes(
+    const rocksdb_blob_file_garbage_info_t* info);
 extern ROCKSDB_LIBRARY_API rocksdb_compactionjobinfo_t* rocksdb_compactionjobinfo_create(void);
 extern ROCKSDB_LIBRARY_API void rocksdb_compactionjobinfo_destroy(
     rocksdb_compactionjobinfo_t* info);
@@ -2087,6 +2139,10 @@ extern ROCKSDB_LIBRARY_API void rocksdb_status_ptr_get_error(rocksdb_status_ptr_
     char** errptr);
 extern ROCKSDB_LIBRARY_API const rocksdb_table_properties_t* rocksdb_flushjobinfo_table_properties(
     const rocksdb_flushjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API size_t rocksdb_flushjobinfo_blob_file_addition_infos_count(
+    const rocksdb_flushjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API const rocksdb_blob_file_addition_info_t* rocksdb_flushjobinfo_blob_file_addition_info_at(
+    const rocksdb_flushjobinfo_t* info, size_t pos);
 extern ROCKSDB_LIBRARY_API const char* rocksdb_compactionjobinfo_input_file_at(
     const rocksdb_compactionjobinfo_t* info, size_t pos, size_t* size);
 extern ROCKSDB_LIBRARY_API const char* rocksdb_compactionjobinfo_output_file_at(
@@ -2109,6 +2165,14 @@ extern ROCKSDB_LIBRARY_API const rocksdb_table_properties_t* rocksdb_compactionj
     const rocksdb_compactionjobinfo_t* info, size_t pos);
 extern ROCKSDB_LIBRARY_API const rocksdb_table_properties_t* rocksdb_compactionjobinfo_table_properties_for_file(
     const rocksdb_compactionjobinfo_t* info, const char* file_name, size_t file_name_len);
+extern ROCKSDB_LIBRARY_API size_t rocksdb_compactionjobinfo_blob_file_addition_infos_count(
+    const rocksdb_compactionjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API const rocksdb_blob_file_addition_info_t* rocksdb_compactionjobinfo_blob_file_addition_info_at(
+    const rocksdb_compactionjobinfo_t* info, size_t pos);
+extern ROCKSDB_LIBRARY_API size_t rocksdb_compactionjobinfo_blob_file_garbage_infos_count(
+    const rocksdb_compactionjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API const rocksdb_blob_file_garbage_info_t* rocksdb_compactionjobinfo_blob_file_garbage_info_at(
+    const rocksdb_compactionjobinfo_t* info, size_t pos);
 extern ROCKSDB_LIBRARY_API rocksdb_eventlistener_t* rocksdb_eventlistener_create(void* state, void (
     *destructor)(void*), on_flush_begin_cb on_flush_begin, on_flush_completed_cb on_flush_completed,
     on_compaction_begin_cb on_compaction_begin, on_compaction_completed_cb on_compaction_completed,
@@ -2141,6 +2205,8 @@ extern ROCKSDB_LIBRARY_API int rocksdb_subcompactionjobinfo_output_level(
 extern ROCKSDB_LIBRARY_API uint32_t rocksdb_subcompactionjobinfo_compaction_reason(
     const rocksdb_subcompactionjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API uint32_t rocksdb_subcompactionjobinfo_compression(
+    const rocksdb_subcompactionjobinfo_t* info);
+extern ROCKSDB_LIBRARY_API uint32_t rocksdb_subcompactionjobinfo_blob_compression_type(
     const rocksdb_subcompactionjobinfo_t* info);
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_compaction_job_stats_elapsed_micros(
     const rocksdb_compaction_job_stats_t* stats);
@@ -3145,12 +3211,17 @@ extern ROCKSDB_LIBRARY_API int rocksdb_flushwaloptions_get_rate_limiter_priority
 
 /* ---- cache ---- */
 
+extern ROCKSDB_LIBRARY_API rocksdb_memory_allocator_t* rocksdb_jemalloc_nodump_allocator_create(
+    char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_memory_allocator_destroy(rocksdb_memory_allocator_t*);
 extern ROCKSDB_LIBRARY_API rocksdb_lru_cache_options_t* rocksdb_lru_cache_options_create(void);
 extern ROCKSDB_LIBRARY_API void rocksdb_lru_cache_options_destroy(rocksdb_lru_cache_options_t*);
 extern ROCKSDB_LIBRARY_API void rocksdb_lru_cache_options_set_capacity(rocksdb_lru_cache_options_t*,
     size_t);
 extern ROCKSDB_LIBRARY_API void rocksdb_lru_cache_options_set_num_shard_bits(
     rocksdb_lru_cache_options_t*, int);
+extern ROCKSDB_LIBRARY_API void rocksdb_lru_cache_options_set_memory_allocator(
+    rocksdb_lru_cache_options_t*, rocksdb_memory_allocator_t*);
 extern ROCKSDB_LIBRARY_API rocksdb_cache_t* rocksdb_cache_create_lru(size_t capacity);
 extern ROCKSDB_LIBRARY_API rocksdb_cache_t* rocksdb_cache_create_lru_with_strict_capacity_limit(
     size_t capacity);
@@ -3175,6 +3246,8 @@ extern ROCKSDB_LIBRARY_API void rocksdb_hyper_clock_cache_options_set_estimated_
     rocksdb_hyper_clock_cache_options_t*, size_t);
 extern ROCKSDB_LIBRARY_API void rocksdb_hyper_clock_cache_options_set_num_shard_bits(
     rocksdb_hyper_clock_cache_options_t*, int);
+extern ROCKSDB_LIBRARY_API void rocksdb_hyper_clock_cache_options_set_memory_allocator(
+    rocksdb_hyper_clock_cache_options_t*, rocksdb_memory_allocator_t*);
 extern ROCKSDB_LIBRARY_API rocksdb_cache_t* rocksdb_cache_create_hyper_clock(size_t capacity,
     size_t estimated_entry_charge);
 extern ROCKSDB_LIBRARY_API rocksdb_cache_t* rocksdb_cache_create_hyper_clock_opts(
@@ -3912,6 +3985,44 @@ extern ROCKSDB_LIBRARY_API void spanlith_options_set(rocksdb_options_t* options,
     char** errptr);
 extern ROCKSDB_LIBRARY_API char* spanlith_options_get(const rocksdb_options_t* options,
     const char* name, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_async_t* spanlith_async_create(rocksdb_t* db,
+    rocksdb_column_family_handle_t* cf);
+extern ROCKSDB_LIBRARY_API void spanlith_async_set_waits(spanlith_async_t* requests,
+    unsigned char waits);
+extern ROCKSDB_LIBRARY_API void spanlith_async_destroy(spanlith_async_t* requests);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_put(spanlith_async_t* requests,
+    const rocksdb_writeoptions_t* options, const char* key, size_t keylen, const char* val,
+    size_t vallen, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_merge(spanlith_async_t* requests,
+    const rocksdb_writeoptions_t* options, const char* key, size_t keylen, const char* val,
+    size_t vallen, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_delete(spanlith_async_t* requests,
+    const rocksdb_writeoptions_t* options, const char* key, size_t keylen, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_write(spanlith_async_t* requests,
+    const rocksdb_writeoptions_t* options, const rocksdb_writebatch_t* batch, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_get(spanlith_async_t* requests,
+    const rocksdb_readoptions_t* options, const char* key, size_t keylen, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_scan(spanlith_async_t* requests,
+    const rocksdb_readoptions_t* options, size_t entries_max, char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_async_flush(spanlith_async_t* requests,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API spanlith_token_t* spanlith_transaction_commit_async(
+    rocksdb_transaction_t* txn, char** errptr);
+extern ROCKSDB_LIBRARY_API unsigned char spanlith_token_check(spanlith_token_t* token);
+extern ROCKSDB_LIBRARY_API void spanlith_token_wait(spanlith_token_t* token);
+extern ROCKSDB_LIBRARY_API void spanlith_token_on_done(spanlith_token_t* token, void (*callback)(
+    void* state), void* state);
+extern ROCKSDB_LIBRARY_API void spanlith_token_status(spanlith_token_t* token, char** errptr);
+extern ROCKSDB_LIBRARY_API char* spanlith_token_take_value(spanlith_token_t* token, size_t* vallen,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API size_t spanlith_token_page_len(spanlith_token_t* token, char** errptr);
+extern ROCKSDB_LIBRARY_API const char* spanlith_token_page_key(spanlith_token_t* token, size_t at,
+    size_t* keylen);
+extern ROCKSDB_LIBRARY_API const char* spanlith_token_page_value(spanlith_token_t* token, size_t at,
+    size_t* vallen);
+extern ROCKSDB_LIBRARY_API const char* spanlith_token_page_next(spanlith_token_t* token,
+    size_t* keylen);
+extern ROCKSDB_LIBRARY_API void spanlith_token_destroy(spanlith_token_t* token);
 
 #ifdef __cplusplus
 } /* extern "C" */
