@@ -1,7 +1,7 @@
 //! From findings to cases: what kind of damage, what is at stake, what to do.
 
 use super::rehearsal::Rehearsal;
-use super::stakes::{Behind, Referring};
+use super::stakes::{Behind, Referring, exchanged};
 use crate::bytes::{show, show_short};
 use crate::db::log_order::Arranged;
 use crate::db::mend::has_records;
@@ -197,10 +197,35 @@ pub fn explain(
             }
         }
     }
+    out.extend(exchanged_blobs(i, places, &out));
     out.extend(other_manifests(i));
     out.extend(other_orders(i));
     out.extend(logs_out_of_order(i));
     out
+}
+
+/// Blob files that are whole and hold the values of others.
+fn exchanged_blobs(i: &Inventory, places: &Places, found: &[Case]) -> Vec<Case> {
+    let families = i.families.values().filter(|f| !f.blobs.is_empty());
+    let numbers = families.flat_map(|f| exchanged(i, places, f));
+    let cases = numbers.map(|n| (n, filenames::blob_file_name(n)));
+    let cases = cases.filter(|(_, name)| found.iter().all(|c| c.file != *name));
+    cases
+        .map(|(n, file)| {
+            let mut case = Case {
+                file,
+                offset: None,
+                damage: Damage::Swapped,
+                what: "holds values of other keys than the tables refer to".to_string(),
+                stake: String::new(),
+                way_out: String::new(),
+                spares_data: false,
+                probe: None,
+            };
+            about_blob(i, places, n, &mut case);
+            case
+        })
+        .collect()
 }
 
 /// Returns whether a finding is about the rest of a record whose beginning the finding before it dropped: one flipped byte is

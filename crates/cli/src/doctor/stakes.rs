@@ -5,12 +5,13 @@ use super::cases::key;
 use crate::inventory::{Family, Inventory};
 use crate::places::Places;
 use crate::tables;
-use spanlith::blob::BlobIndex;
+use spanlith::blob::{BlobIndex, read_range};
 use spanlith::version::filenames;
 use spanlith_base::keys::{ValueType, split_internal, tag_type};
 use spanlith_env::Env;
 use spanlith_wal::record::{HEADER_SIZE, RECYCLABLE_FULL, RECYCLABLE_LAST};
 use spanlith_wal::{BatchIter, LogReader, ReadEvent, Search, search_records};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Keys behind damage of a log that are named.
@@ -105,6 +106,56 @@ impl Behind {
     }
 }
 
+/// Blob files of a family that hold other keys than the tables refer to, as behind an exchange of two files of one length.
+/// One value of each file is looked at.
+pub fn exchanged(i: &Inventory, places: &Places, family: &Family) -> Vec<u64> {
+    let mut looked_at = BTreeMap::new();
+    for f in family.files.values() {
+        if f.oldest_blob_file_number == 0 {
+            continue;
+        }
+        let Ok(reader) = tables::open(i, places, family, f) else {
+            continue;
+        };
+        let mut entries = reader.iter(tables::walk());
+        entries.seek_to_first();
+        while entries.valid() {
+            if let Some((user, number, begin)) = referred(entries.key(), entries.value()) {
+                looked_at
+                    .entry(number)
+                    .or_insert_with(|| (begin, user.to_vec()));
+            }
+            entries.next();
+        }
+    }
+    let dir = places.dir(&family.name, 0).unwrap_or(&i.dir);
+    let is_other = |number: u64, begin: u64, user: &[u8]| {
+        let path = dir.join(filenames::blob_file_name(number));
+        let file = Env::system().fs.open_random(&path).ok()?;
+        let stored = read_range(&file, begin + BLOB_HEADER, user.len() as u64).ok()?;
+        Some(stored != user)
+    };
+    let all = looked_at.into_iter();
+    all.filter(|(number, (begin, user))| is_other(*number, *begin, user) == Some(true))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+/// The user key of an entry whose value a blob file holds, the number of the file, and where the record begins.
+fn referred<'a>(internal: &'a [u8], value: &[u8]) -> Option<(&'a [u8], u64, u64)> {
+    let (user, tag) = split_internal(internal)?;
+    if tag_type(tag) != ValueType::BlobIndex as u8 {
+        return None;
+    }
+    let (BlobIndex::Blob(pointer) | BlobIndex::BlobTtl(pointer, _)) =
+        BlobIndex::decode(value).ok()?
+    else {
+        return None;
+    };
+    let head = BLOB_HEADER + user.len() as u64;
+    Some((user, pointer.file, pointer.offset.saturating_sub(head)))
+}
+
 /// Entries of tables whose values a blob file holds.
 #[derive(Debug, Default)]
 pub struct Referring {
@@ -145,17 +196,10 @@ impl Referring {
     }
 
     fn add(&mut self, internal: &[u8], value: &[u8], number: u64, record: Option<u64>) {
-        let Some((user, tag)) = split_internal(internal) else {
+        let Some((user, file, begin)) = referred(internal, value) else {
             return;
         };
-        if tag_type(tag) != ValueType::BlobIndex as u8 {
-            return;
-        }
-        let pointer = match BlobIndex::decode(value) {
-            Ok(BlobIndex::Blob(pointer) | BlobIndex::BlobTtl(pointer, _)) => pointer,
-            _ => return,
-        };
-        if pointer.file != number {
+        if file != number {
             return;
         }
         if self.values == 0 || user < self.first.as_slice() {
@@ -165,9 +209,6 @@ impl Referring {
             self.last = user.to_vec();
         }
         self.values += 1;
-        let begin = pointer
-            .offset
-            .saturating_sub(BLOB_HEADER + user.len() as u64);
         if record == Some(begin) {
             self.at = Some(user.to_vec());
         }

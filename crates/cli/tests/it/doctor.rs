@@ -496,3 +496,46 @@ fn a_link_that_leads_nowhere_under_the_name_of_a_log_is_a_case() {
     let cases = said["cases"].as_array().unwrap();
     assert!(cases.iter().any(|c| c["file"] == "000999.log"), "{said}");
 }
+
+/// Two whole blob files of one length, each under the other's name, were called healthy.
+#[test]
+fn blob_files_of_one_length_under_each_others_names_are_found() {
+    let temp = TempDir::new("doctor exchanged blobs of one length");
+    let dir = temp.join("db");
+    let mut options = spanlith::options::CfOptions::default();
+    options.enable_blob_files = true;
+    options.disable_auto_compactions = true;
+    let builder = Db::builder(&dir)
+        .create_if_missing(true)
+        .cf_options(options);
+    let db = builder.open().unwrap();
+    for round in 0..2 {
+        for n in 0..20 {
+            let key = format!("key{round}{n:02}");
+            db.default_cf().put(key, vec![b'a' + n; 50]).unwrap();
+        }
+        db.flush(true).unwrap();
+    }
+    db.close().unwrap();
+    assert_eq!(examine(&dir)["healthy"], true);
+    let files = contents(&dir).into_iter();
+    let blobs: Vec<_> = files.filter(|(n, _)| n.ends_with(".blob")).collect();
+    let [(a, first), (b, second)] = &blobs[..] else {
+        panic!("{} blob files", blobs.len())
+    };
+    assert_eq!(first.len(), second.len());
+    std::fs::write(dir.join(a), second).unwrap();
+    std::fs::write(dir.join(b), first).unwrap();
+    let found = examine(&dir);
+    let cases = found["cases"].as_array().unwrap();
+    let named: Vec<_> = cases
+        .iter()
+        .map(|c| (c["file"].as_str().unwrap(), c["damage"].as_str().unwrap()))
+        .collect();
+    assert_eq!(named, [(a.as_str(), "swapped"), (b.as_str(), "swapped")]);
+    let verdict = found["verdict"].as_str().unwrap();
+    assert!(
+        verdict.contains("reads of the damaged parts fail"),
+        "{verdict}"
+    );
+}
