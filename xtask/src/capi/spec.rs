@@ -28,7 +28,7 @@ pub struct Constant {
 }
 
 impl Spec {
-    /// Reads the table. Kinds are `type`, `callback`, `constant`, and for functions `function`
+    /// Reads the table. Kinds are `type`, `callback`, `constant`, `newer-constant`, and for functions `function`
     /// (RocksDB 11.8.1), `older` (only in an earlier release), `newer` (only in a later one) and
     /// `own` (Spanlith's).
     pub fn parse(text: &str) -> Result<Spec, String> {
@@ -46,7 +46,7 @@ impl Spec {
             };
             match kind {
                 "type" => spec.handles.push(name.to_string()),
-                "constant" => spec.constants.push(Constant {
+                "constant" | "newer-constant" => spec.constants.push(Constant {
                     group: area.to_string(),
                     name: name.to_string(),
                     value: declaration.parse().map_err(|_| at("not a number"))?,
