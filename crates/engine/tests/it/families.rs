@@ -161,8 +161,12 @@ fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
     drop((cursor, gone));
     db.default_cf().put("x", "y").unwrap();
     db.flush(true).unwrap();
-    // The job deletes files after it has told who waits for the flush.
-    db.wait_idle(None).unwrap();
+    // The job deletes files after it has told who waits for the flush and for its end.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while tables(&env) != 1 && std::time::Instant::now() < deadline {
+        db.wait_idle(None).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     assert_eq!(tables(&env), 1);
     // The name is free again, the id is not.
     let again = db.create_cf(FamilyOptions::new("gone")).unwrap();
