@@ -78,7 +78,7 @@ impl rocksdb_livefile_t {
         let mut file = LiveFile::default();
         file.cf_name = text_of_bytes(self.column_family_name.as_bytes());
         file.path = Path::new(dir).join(OsStr::from_bytes(name));
-        // What is no level is above all that there are.
+        // A number that is no level is above all that there are.
         file.level = usize::try_from(self.level).unwrap_or(usize::MAX);
         file.size = self.size as u64;
         file.smallest.clone_from(&self.smallest);

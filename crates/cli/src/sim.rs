@@ -245,7 +245,7 @@ impl Lsm {
                 let o = run(&params);
                 if tally.add(&params, &o) {
                     failed_any = true;
-                    // What fails can be looked at by its seed.
+                    // A set that fails can be looked at by its seed.
                     eprintln!(
                         "seed {seed}: swing {:.3}, least second {:.3}",
                         o.swing, o.least

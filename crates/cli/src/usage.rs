@@ -151,7 +151,7 @@ mod tests {
                 "write digits only, as in tool scan 1000"
             )
         );
-        // What is no number has clap's text.
+        // A value that is no number has clap's text.
         assert_eq!(said(&["tool", "scan", "--limi", "1"]), None);
     }
 }

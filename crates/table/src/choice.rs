@@ -53,7 +53,7 @@ pub enum CommonPrefix {
     /// With keys in order of their bytes, or the reverse.
     #[default]
     Bytewise,
-    /// Whatever their order.
+    /// Always, in any order of keys.
     Always,
 }
 

@@ -156,7 +156,7 @@ fn callbacks_are_called_once_whether_the_request_is_done_or_not() {
             finish(token).unwrap();
         }
     }
-    // Whoever closes has waited for all that is carried out; its last callback may still be on its way.
+    // The close has waited for all that is carried out; its last callback may still be on its way.
     o.close();
     while CALLS.load(Ordering::Relaxed) < 20 {
         std::thread::yield_now();

@@ -377,7 +377,7 @@ fn newest_updates(i: &Inventory) -> BTreeMap<(u64, u32), u64> {
                 sequence += u64::from(op.is_counted());
             }
         };
-        // What cannot be read of a log, its replay says.
+        // The replay of a log reports the part that cannot be read.
         let _ = each_record(&*Env::system().fs, &path, log, &mut take);
     }
     out

@@ -48,7 +48,7 @@ impl Check {
         let paint = Paint::stdout();
         let (mut damaged, mut hint) = (None, None);
         for path in &self.files {
-            // What is no such file is not damaged.
+            // A file of another kind is not damaged.
             let another = kind::is_another(path, wanted);
             if let (Some((what, next)), false) = (&another, self.json) {
                 writeln!(out, "{}: {what}", paint.red("not checked"))?;

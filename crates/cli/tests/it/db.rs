@@ -426,7 +426,7 @@ fn utf8_is_text_and_other_bytes_have_one_form_in_json() {
         let is_bound = |o: &Value| o["smallest_key"] == *key && o["largest_key"] == *key;
         assert!(bounds.iter().any(is_bound), "{key} in {files}");
     }
-    // What is shown is loaded back.
+    // The output is loaded back.
     let copy = temp.join("copy");
     let path = copy.to_str().unwrap();
     run_with_input(

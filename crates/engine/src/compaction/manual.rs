@@ -270,7 +270,7 @@ impl Engine {
         }
         drop(version);
         if let Some(f) = self.state.lock().family_mut(manual.family.id) {
-            // What is due by its age is due now, not when the last file came.
+            // A file that is due by its age is due now, not when the last file came.
             f.judged_at = self.c.env.clock.now_seconds();
         }
         self.run_step(manual, |input| {

@@ -78,7 +78,7 @@ mod tests {
     fn writers_are_delayed_by_what_compactions_will_end_only() {
         let budget = |target, max| BlobBudget { target, max };
         let usual = budget(0.10, 0.22);
-        // What is left at rest, more than that, and the limit.
+        // The cases are: as much as is left at rest, more than that, and the limit.
         assert!(excess(0.169, usual) < 0.0);
         assert!(excess(0.171, usual) > 0.0);
         assert!((excess(0.22, usual) - 1.0).abs() < 1e-6);

@@ -232,7 +232,7 @@ impl Requests {
         let work = queue.take(std::iter::once(kind));
         drop(queue);
         let Some(work) = work else {
-            // What is in the way may be a job that only the caller can run.
+            // The request may wait for a job that only the caller can run.
             return engine.c.env.executor.help();
         };
         tally::count(&self.tally.inline);

@@ -380,7 +380,7 @@ impl<T> Drop for ReadFuture<T> {
             && requests.is_here()
         {
             cell.abandon();
-            // Whoever comes to it takes it out of the queue.
+            // The thread that comes to it takes it out of the queue.
             requests.attend();
         }
     }

@@ -447,7 +447,7 @@ impl<C> Queue<C> {
     /// The next lane that lacks a worker for work that may begin; it counts as started.
     pub(super) fn staff(&mut self) -> Option<usize> {
         if self.is_closed {
-            // Whoever closes carries out what is left.
+            // The close carries out what is left.
             return None;
         }
         let lane = (0..self.lanes.len()).find(|&lane| {

@@ -148,7 +148,7 @@ fn without_room_writes_wait_in_their_order_or_are_refused() {
     // 4 is withdrawn: 3 and 5 take the room of the first group.
     assert!(slots[1].withdraw().is_none());
     let first = take(&mut q).unwrap();
-    // What is being written still counts.
+    // A group that is being written still counts.
     assert!(put(&mut q, 7, options, false).is_err());
     settle(&mut q, first).wake();
     let second = take(&mut q).unwrap();

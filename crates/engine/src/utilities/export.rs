@@ -93,7 +93,7 @@ fn fill(cf: &Cf, db: &Db, staging: &Path) -> Result<Vec<LiveFile>> {
     }
     for file in &files {
         let to = staging.join(filenames::table_file_name(file.number));
-        // What else is wrong the copy says.
+        // The copy reports any other fault.
         if fs.link(&file.path, &to).is_err() {
             engine.copy(&file.path, &to, file.size)?;
         }

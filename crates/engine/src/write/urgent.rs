@@ -30,7 +30,7 @@ impl Urgent {
                 let state = engine.state.lock();
                 engine.throttle.begin_urgent();
                 drop(state);
-                // Whoever leads and waits goes on.
+                // A leader that waits goes on.
                 engine.changed.notify_all();
                 Ok(Some(Self(engine.clone())))
             }

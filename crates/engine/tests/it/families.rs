@@ -379,7 +379,7 @@ fn cursors_of_one_moment_mark_no_files_and_are_no_snapshots() {
         assert_eq!(db.int_property("rocksdb.num-snapshots"), Some(1));
         assert_eq!(cf.int_property("rocksdb.compaction-pending"), Some(0));
         drop(snapshot);
-        // What the release of a real snapshot owes is done before the next family is looked at.
+        // The work that the release of a snapshot causes is done before the next family is looked at.
         db.wait_idle(None).unwrap();
     }
     db.wait_idle(None).unwrap();

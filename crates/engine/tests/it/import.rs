@@ -104,7 +104,7 @@ fn an_imported_family_shows_what_the_exported_one_did() {
             let to = builder(temp.join(format!("to{at}"))).open().unwrap();
             to.default_cf().put("other", "v").unwrap();
             let how = ImportOptions::new().move_files(moves);
-            // Whoever does not say how old files are leaves that to sequence numbers.
+            // A caller that does not say how old files are leaves that to sequence numbers.
             let mut told = exported.clone();
             if at == 1 {
                 told.files.iter_mut().for_each(|f| f.epoch_number = 0);
@@ -118,7 +118,7 @@ fn an_imported_family_shows_what_the_exported_one_did() {
             clean(&to);
             let is_left = exported.files.iter().all(|f| f.path.exists());
             assert_eq!(is_left, !moves);
-            // What is written later is newer, and all of it is there after an open.
+            // A later write is newer, and all writes are there after an open.
             cf.put("0100", "later").unwrap();
             cf.merge("0200", "later").unwrap();
             let seen = contents(&cf);

@@ -155,7 +155,7 @@ fn a_lucky_read_is_ready_at_once_and_another_one_is_queued() {
     let all = all.wait().unwrap();
     assert_eq!(all[0].as_ref().unwrap().as_deref(), Some(&b"v"[..]));
     assert!(all[1].as_ref().unwrap().is_none());
-    // Who asks for memory only is answered as by the synchronous call.
+    // A read of memory only is answered as by the synchronous call.
     drop((cf, db));
     let db = open();
     let cf = db.default_cf().to_async();
@@ -265,7 +265,7 @@ fn a_dropped_future_loses_no_accepted_write() {
 fn a_bad_write_fails_without_its_group() {
     let (w, db) = manual(&["async_mode=shared"]);
     let (one, two) = (db.default_cf().to_async(), db.cf("two").unwrap().to_async());
-    // What can be seen at once never joins a group.
+    // A fault that can be seen at once never joins a group.
     let other = World::new(2);
     let foreign = builder("/db", &other.env, &[]).open().unwrap();
     let mut batch = WriteBatch::new();
@@ -564,7 +564,7 @@ fn threads_start_with_the_first_request_that_needs_one() {
     assert_eq!(db.property("spanlith.async-requests").as_deref(), Some(""));
     let cf = db.default_cf().to_async();
     for n in 0..50u32 {
-        // Whoever waits carries it out.
+        // The caller that waits carries it out.
         cf.put_opt(n.to_be_bytes(), "v", &synced()).wait().unwrap();
         assert!(cf.get(n.to_be_bytes()).wait().unwrap().is_some());
     }

@@ -691,7 +691,7 @@ fn keys_have_policies_of_their_own_by_range() {
         .set_options(&[("kvsep_ranges", "log..loh:10")])
         .unwrap_err();
     assert!(e.to_string().contains("kvsep_ranges"), "{e}");
-    // What moves follows the rules of now: only the second round lives, and "index1" stays in the table.
+    // A value that moves follows the rules of now: only the second round lives, and "index1" stays in the table.
     compact(&db, FORCED);
     assert_eq!(blobs(), (32 + 4 + 10) + (32 + 5 + 100));
 }

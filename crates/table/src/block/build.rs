@@ -186,7 +186,7 @@ impl BlockBuilder {
         if let Some(prefix) = self.extras.as_mut().and_then(|e| e.prefix.as_mut()) {
             *prefix = match self.data.is_empty() {
                 true => user_key(key).len(),
-                // What all have in common is the least that two neighbours have.
+                // All keys have in common the least that two neighbours have.
                 false => shared.min(*prefix),
             };
         }

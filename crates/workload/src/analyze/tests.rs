@@ -84,7 +84,7 @@ fn printed(analysis: &Analysis) -> String {
 
 #[test]
 fn all_files_are_those_of_trace_analyzer() {
-    // Whether keys stay in memory or not.
+    // The result is the same with keys in memory and on disk.
     for memory_bytes in [0, 2000, usize::MAX] {
         files_are_those_of_trace_analyzer(memory_bytes);
     }
