@@ -28,12 +28,23 @@ shuttle::thread_local! {
     static PLACE: Cell<Option<Place>> = Cell::new(None);
 }
 
+/// Returns whether any thread is in a place.
+#[inline]
+pub fn has_any() -> bool {
+    THREADS.load(Ordering::Relaxed) != 0
+}
+
 /// Where the calling thread is, if anywhere.
 #[inline]
 pub fn place() -> Option<Place> {
-    if THREADS.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
+    if has_any() { place_of_thread() } else { None }
+}
+
+/// Not inlined: the address of a thread-local costs a call in a shared library, which the optimiser else makes before it
+/// looks at the count.
+#[cold]
+#[inline(never)]
+fn place_of_thread() -> Option<Place> {
     PLACE.with(Cell::get)
 }
 

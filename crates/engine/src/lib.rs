@@ -62,7 +62,7 @@ pub use core::SpeedSource;
 pub use db::{
     Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LevelMetric, LiveFile, LogFile,
     MemoryOwner, Metrics, OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue,
-    WeakDb, WrittenBytes,
+    WeakDb, WriteMetric, WrittenBytes,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

@@ -15,7 +15,7 @@
 //!   smooth        the policy under which every writer waits for itself, before it joins the queue:
 //!                 `pressure` of the stages, their measured `capacity`, the law of `level0`, and the `bucket`
 //!   work_debt     what of the debt was made by writes
-//!   evenness      how even a series of throughputs is
+//!   evenness      how even a series of throughputs is, and `windows` the series while writers wait
 //! ```
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ mod rocksdb;
 mod smooth;
 mod speed_up;
 mod two_stage;
+mod windows;
 mod work_debt;
 
 pub use algorithm1::{Algorithm1, REFILL_NANOS, near_stop_rate};
@@ -48,4 +49,5 @@ pub use rocksdb::DelayController;
 pub use smooth::{Decision, Smooth, SmoothOptions};
 pub use speed_up::{SpeedUpInput, wants_speed_up};
 pub use two_stage::{TwoStage, TwoStageOptions};
+pub use windows::{WINDOW_NANOS, Windows};
 pub use work_debt::{Change, WorkDebt};

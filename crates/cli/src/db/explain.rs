@@ -1,4 +1,5 @@
-//! `db explain KEY`: what a get of the key would look at, place by place.
+//! `db explain KEY`: what a get of the key would look at, place by place. With `--writes`: what held writes up, by the
+//! info log ([`super::slow_writes`]).
 //!
 //! Places come in the order of a read: the logs in memory's place, level 0 by age, then one table per
 //! level. For each is said whether its range holds the key, what its filter answers, and what is found.
@@ -26,8 +27,8 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 pub struct Explain {
     /// The key
-    #[arg(allow_hyphen_values = true)]
-    key: String,
+    #[arg(allow_hyphen_values = true, required_unless_present = "writes")]
+    key: Option<String>,
     /// Directory of the database
     #[arg(long, value_name = "DIR")]
     db: PathBuf,
@@ -39,6 +40,9 @@ pub struct Explain {
     /// The key is bare hexadecimal
     #[arg(long)]
     hex: bool,
+    /// Says instead why writes were slow, as far back as the info logs in the directory reach
+    #[arg(long, conflicts_with_all = ["key", "hex"])]
+    writes: bool,
     /// Prints JSON, one object a line
     #[arg(long)]
     json: bool,
@@ -56,7 +60,10 @@ struct Answer {
 
 impl Explain {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let key = parse(&self.key, self.hex)?;
+        if self.writes {
+            return super::slow_writes::run(&self.db, self.json);
+        }
+        let key = parse(self.key.as_deref().unwrap_or_default(), self.hex)?;
         let places = self.tables.parse()?;
         let i = Inventory::read(&self.db).at(&self.db)?;
         // First: what is left of a damaged MANIFEST may name tables that are gone.

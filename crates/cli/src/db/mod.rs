@@ -21,6 +21,7 @@ pub mod remake;
 mod salvage;
 mod scan;
 mod settings;
+mod slow_writes;
 mod space;
 pub mod verify;
 

@@ -171,6 +171,8 @@ fn explain_follows_a_get_through_filters_and_levels() {
     );
     let text = unchanged(&dir, &["db", "explain", "zzz"]);
     assert!(text.contains("no table's range holds the key"), "{text}");
+    let notes = json_lines(&unchanged(&dir, &["db", "explain", "--writes", "--json"]));
+    assert_eq!(notes[notes.len() - 1]["kind"], "summary");
 }
 
 #[test]

@@ -114,7 +114,8 @@ pub(crate) struct Engine {
     pub changed: Condvar,
     /// The next unused file number (V4).
     pub next_file: AtomicU64,
-    /// Says what writers look at once per group: 0 go on, else take the slow path.
+    /// Says what writers look at once per call and once per group: without the bits meant for them they go on, else take
+    /// the slow path. Relaxed; changed under the state mutex.
     pub write_gate: AtomicU8,
     pub throttle: Throttle,
     /// Counts ingestions, twice each: odd while superversions of one are being replaced.
@@ -187,8 +188,14 @@ pub(crate) mod gate {
     pub const HOLD: u8 = 8;
     /// Writers look at the pace of the families they write to, before they join the queue.
     pub const PACE: u8 = 16;
-    /// Bits that leaders do not look at.
-    pub const NOT_LEADERS: u8 = PACE;
+    /// A trace of queries may be on.
+    pub const TRACE: u8 = 32;
+    /// There are statistics.
+    pub const MEASURE: u8 = 64;
+    /// The database was opened for reading only.
+    pub const READ_ONLY: u8 = 128;
+    /// Bits of which a writer looks at each before it joins the queue; leaders look at none of them.
+    pub const WATCHED: u8 = PACE | TRACE | MEASURE | READ_ONLY;
 }
 
 impl Engine {
@@ -210,6 +217,13 @@ impl Engine {
         let now = c.env.clock.monotonic_nanos();
         let clock = c.env.clock.clone();
         let spare = SpareMemory::new(c.env.executor.clone());
+        let mut first_gate = 0;
+        if c.statistics.is_some() {
+            first_gate |= gate::MEASURE;
+        }
+        if c.read_only {
+            first_gate |= gate::READ_ONLY;
+        }
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             process: Process::current(),
@@ -239,7 +253,7 @@ impl Engine {
             state: StateMutex::new(state, clock.clone()),
             changed: Condvar::new(),
             next_file: AtomicU64::new(next_file),
-            write_gate: AtomicU8::new(0),
+            write_gate: AtomicU8::new(first_gate),
             throttle,
             ingestions: AtomicU64::new(0),
             has_unlogged: AtomicBool::new(false),
@@ -281,10 +295,15 @@ impl Engine {
         self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Returns whether some of these bits of [`gate`] are set.
+    #[inline]
+    pub(crate) fn is_gate(&self, bits: u8) -> bool {
+        self.write_gate.load(Ordering::Relaxed) & bits != 0
+    }
+
     /// Returns whether writers are delayed or stopped: then background work is urgent.
     pub(crate) fn is_held_up(&self) -> bool {
-        let bits = gate::DELAY | gate::STOP | gate::PACE;
-        self.write_gate.load(Ordering::Relaxed) & bits != 0
+        self.is_gate(gate::DELAY | gate::STOP | gate::PACE)
     }
 
     /// Deletes a blob file that a job wrote and no version names.

@@ -52,6 +52,7 @@ mod tracing;
 mod transactions;
 mod warm;
 mod witness;
+mod write_times;
 
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
@@ -62,6 +63,7 @@ pub(crate) use spanlith_pace::{StallCondition, StallInput, stall_condition};
 pub(crate) use speed::Speed;
 pub use speed::SpeedSource;
 pub use superversion::SuperVersion;
+pub(crate) use write_times::{Part, Parts, WaitCause, WriteTimeNumbers};
 
 pub(crate) use adaptive::{SizeTally, TreeFacts};
 pub(crate) use background_error::{Place, is_lack, is_no_space};

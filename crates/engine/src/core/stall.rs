@@ -1,6 +1,7 @@
 //! The write controller: the policy in force, and the rate under which leaders of write groups wait.
 
 use super::state::rank;
+use super::write_times::WriteTimes;
 use crate::options::{DbOptions, WriteThrottlePolicy};
 use spanlith_base::sync::Mutex;
 use spanlith_pace::{
@@ -46,6 +47,7 @@ impl ThrottleSettings {
 pub(crate) struct Throttle {
     /// Copy of what `inner` says of the policy. Relaxed: writers act by the gate.
     is_smooth: AtomicBool,
+    times: WriteTimes,
     inner: Mutex<(ThrottleSettings, Leading)>,
     /// Writes on their way that others wait for: no writer stops or is delayed before them. Relaxed: raised under the
     /// state mutex, under which writers look before they wait.
@@ -57,6 +59,7 @@ impl Throttle {
         let leading = Leading::new(settings.policy, settings.rates());
         Self {
             is_smooth: AtomicBool::new(settings.policy.is_outside_queue()),
+            times: WriteTimes::default(),
             inner: Mutex::new(rank::LEAF, (settings, leading)),
             urgent: AtomicUsize::new(0),
         }
@@ -101,6 +104,11 @@ impl Throttle {
     #[inline]
     pub(crate) fn has_urgent(&self) -> bool {
         self.urgent.load(Ordering::Relaxed) != 0
+    }
+
+    /// What writers waited for, and where their time went.
+    pub(crate) fn times(&self) -> &WriteTimes {
+        &self.times
     }
 
     /// Returns whether every writer is paced by itself.

@@ -1,6 +1,6 @@
 //! Traces of an open database: starting and ending them. What is recorded is decided where requests come in.
 
-use super::{Engine, Payload};
+use super::{Engine, Payload, gate};
 use crate::info_log::InfoLog;
 use crate::trace::{
     Extension, OnStop, Ordered, Recorder, RecorderOptions, Tap, Ticket, TraceOptions, TraceSummary,
@@ -95,7 +95,9 @@ impl Engine {
         t.filter.store(options.filter, Ordering::Relaxed);
         t.is_ordered
             .store(options.preserve_write_order, Ordering::Relaxed);
-        if let Some(old) = t.queries.replace(Some(Arc::new(recorder)))
+        let old = t.queries.replace(Some(Arc::new(recorder)));
+        self.set_trace_gate();
+        if let Some(old) = old
             && let Err(e) = old.finish(true)
         {
             self.c.log.warn(format_args!("the trace before: {e}"));
@@ -105,10 +107,21 @@ impl Engine {
 
     /// Ends the trace of queries.
     pub(crate) fn end_trace(&self) -> Result<TraceSummary> {
-        match self.tracing.queries.replace(None) {
+        let ended = self.tracing.queries.replace(None);
+        self.set_trace_gate();
+        match ended {
             Some(recorder) => recorder.finish(true),
             None => Err(Error::io("No trace file to close")),
         }
+    }
+
+    /// Has writers look whether they are traced, or no more. Whoever of several comes last sees what holds.
+    fn set_trace_gate(&self) {
+        let _state = self.state.lock();
+        match self.tracing.queries.is_on() {
+            true => self.write_gate.fetch_or(gate::TRACE, Ordering::Relaxed),
+            false => self.write_gate.fetch_and(!gate::TRACE, Ordering::Relaxed),
+        };
     }
 
     /// Ends all traces, as the database closes.

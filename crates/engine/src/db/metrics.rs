@@ -5,7 +5,7 @@
 
 use super::level_metrics::{self, LevelMetric};
 use super::{Db, WrittenBytes};
-use crate::core::{Engine, Family};
+use crate::core::{Engine, Family, Part, WaitCause, WriteTimeNumbers};
 use spanlith_pace::Stage;
 use spanlith_wal::LogPlace;
 use std::fmt::{self, Write as _};
@@ -65,6 +65,94 @@ pub struct PaceMetric {
     pub waited: Duration,
 }
 
+/// Where the time of writes went, and what held them up. Times of parts are those of writes that are measured: all of
+/// them if the database has statistics that want times, else none.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WriteMetric {
+    /// Writes that were measured.
+    pub timed: u64,
+    /// Time of these by part: `throttle`, `queue`, `log`, `memtable`, `publish`.
+    pub parts: Vec<(&'static str, Duration)>,
+    /// What a write takes, as a moving median; `None` if none was measured.
+    pub usual: Option<Duration>,
+    /// Time that writers waited on purpose, measured or not, by cause: `pace` (under the policy `smooth`), a cause of
+    /// [`StallMetric`], or `other`. Times of several writers add up.
+    pub waited: Vec<(&'static str, Duration)>,
+    /// The longest single wait.
+    pub longest_wait: Duration,
+    /// Writes that took at least a millisecond and twenty times what is usual. `LOG` has a line for one in ten seconds.
+    pub slow: u64,
+    /// Windows of 100 ms in which somebody waited, at most the last 600.
+    pub windows: usize,
+    /// Of these: their standard deviation by their mean, how many brought less than half and than a tenth of the median, and
+    /// how many in a row brought nothing.
+    pub variation: f64,
+    /// See [`Self::variation`].
+    pub below_half: usize,
+    /// See [`Self::variation`].
+    pub below_tenth: usize,
+    /// See [`Self::variation`].
+    pub longest_gap: usize,
+}
+
+impl WriteMetric {
+    fn of(n: &WriteTimeNumbers) -> Self {
+        let parts = Part::ALL.iter().map(|p| p.name()).zip(n.parts);
+        let waited = WaitCause::ALL.iter().map(|c| c.name()).zip(n.waited);
+        let time = |(name, nanos)| (name, Duration::from_nanos(nanos));
+        Self {
+            timed: n.timed,
+            parts: parts.map(time).collect(),
+            usual: (n.usual_nanos > 0).then(|| Duration::from_nanos(n.usual_nanos)),
+            waited: waited.map(time).collect(),
+            longest_wait: Duration::from_nanos(n.longest_nanos),
+            slow: n.slow,
+            windows: n.even.windows,
+            variation: n.even.variation,
+            below_half: n.even.below_half,
+            below_tenth: n.even.below_tenth,
+            longest_gap: n.even.longest_gap,
+        }
+    }
+
+    fn write_prometheus(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        for (name, label, times) in [
+            ("part", "part", &self.parts),
+            ("wait", "cause", &self.waited),
+        ] {
+            writeln!(out, "# TYPE spanlith_write_{name}_seconds_total counter")?;
+            for (of, time) in times {
+                let seconds = time.as_secs_f64();
+                writeln!(
+                    out,
+                    "spanlith_write_{name}_seconds_total{{{label}=\"{of}\"}} {seconds}"
+                )?;
+            }
+        }
+        for (name, kind, value) in [
+            ("timed_total", "counter", self.timed as f64),
+            ("slow_total", "counter", self.slow as f64),
+            (
+                "longest_wait_seconds",
+                "gauge",
+                self.longest_wait.as_secs_f64(),
+            ),
+            ("windows", "gauge", self.windows as f64),
+            ("windows_below_half", "gauge", self.below_half as f64),
+            ("windows_below_tenth", "gauge", self.below_tenth as f64),
+            ("windows_longest_gap", "gauge", self.longest_gap as f64),
+            ("windows_variation", "gauge", self.variation),
+        ] {
+            writeln!(
+                out,
+                "# TYPE spanlith_write_{name} {kind}\nspanlith_write_{name} {value}"
+            )?;
+        }
+        Ok(())
+    }
+}
+
 /// A copy of the numbers of now; see [`Db::metrics`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -73,7 +161,9 @@ pub struct Metrics {
     pub stall: Vec<StallMetric>,
     /// By family and stage, under the policy `smooth`; empty under the others.
     pub pace: Vec<PaceMetric>,
-    /// Bytes per second that writers may write now; `None` if they are not slowed down.
+    /// Where the time of writes went.
+    pub writes: WriteMetric,
+    /// Bytes per second that may be written now to the family that is slowed down most; `None` if none is.
     pub write_pace_bytes_per_sec: Option<u64>,
     /// By family and level; levels that hold nothing and were never written to are left out.
     pub levels: Vec<LevelMetric>,
@@ -184,7 +274,8 @@ impl Db {
             open_files += version.file_iter().filter(|(_, f)| held(f)).count();
         }
         open_files += engine.c.io.open_count();
-        let rate = sum("actual-delayed-write-rate");
+        // Of the database: families do not add up.
+        let rate = engine.write_pace();
         let (newest_log, older_logs) = {
             let state = engine.state.lock();
             (
@@ -202,6 +293,7 @@ impl Db {
             stall,
             pace,
             levels: level_metrics::of_all(engine),
+            writes: WriteMetric::of(&engine.throttle.times().numbers()),
             write_pace_bytes_per_sec: (rate != 0).then_some(rate),
             memory: vec![
                 (MemoryOwner::Memtables, sum("size-all-mem-tables")),
@@ -279,6 +371,7 @@ impl Metrics {
             }
         }
         level_metrics::write_prometheus(&self.levels, out, |text| Label(text).to_string())?;
+        self.writes.write_prometheus(out)?;
         writeln!(out, "# TYPE spanlith_memory_bytes gauge")?;
         for (owner, bytes) in &self.memory {
             let owner = owner.name();

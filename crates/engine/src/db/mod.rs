@@ -34,7 +34,7 @@ pub use family_options::FamilyOptions;
 pub use files::{LiveFile, SizeOf};
 pub use handle::{Cf, Db, WeakDb};
 pub use level_metrics::LevelMetric;
-pub use metrics::{MemoryOwner, Metrics, PaceMetric, StallMetric};
+pub use metrics::{MemoryOwner, Metrics, PaceMetric, StallMetric, WriteMetric};
 pub use secondary::Secondary;
 pub use timed::TimedValue;
 pub use written::WrittenBytes;

@@ -5,7 +5,7 @@
 //! (`max_successive_merges`); that reads, so that groups which may meet such an operand are
 //! inserted by the leader alone.
 
-use super::pipeline::{deletion_type, not_executed};
+use super::check::not_executed;
 use crate::core::{Engine, MemSlot, Payload, Request, TransactionWrite, slot_of};
 use spanlith_base::{Error, Pinned, Result, SequenceNumber, Severity, ValueType, keys};
 use spanlith_memtable::MemTable;
@@ -302,4 +302,14 @@ fn entered_twice(seqno: SequenceNumber) -> Error {
     Error::corruption("M2: two entries share user key and sequence number")
         .with("seqno", seqno)
         .with_severity(Severity::Fatal)
+}
+
+/// The type of a deletion in a table: another one in families with timestamps.
+#[inline]
+pub(crate) fn deletion_type(timed: bool) -> ValueType {
+    if timed {
+        ValueType::DeletionWithTimestamp
+    } else {
+        ValueType::Deletion
+    }
 }

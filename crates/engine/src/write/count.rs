@@ -1,8 +1,12 @@
-//! Counts writes: always for properties, and for statistics and the perf context if somebody asked.
+//! Counts writes: always for properties, and for statistics and the perf context if somebody asked; and the time of those
+//! that wait or are measured.
 
-use crate::core::{Engine, Payload};
+use super::measured::Measured;
+use crate::core::{Engine, Part, Parts, Payload, StallCondition, WaitCause};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_pace::Stage;
+use std::fmt::Write as _;
 
 /// Describes what is known of a group that was written.
 pub(super) struct GroupFacts {
@@ -16,17 +20,15 @@ pub(super) struct GroupFacts {
     pub is_synced: bool,
 }
 
-/// A write that is measured.
-pub(super) struct Measured<'a> {
-    statistics: &'a Statistics,
-    began: Option<(&'a Statistics, u64)>,
-    bytes: u64,
-}
-
 /// Bytes of a batch's header; a group has one in the log.
 const HEADER: u64 = 12;
 
 impl Engine {
+    /// Nanoseconds of the monotonic clock.
+    pub(super) fn nanos(&self) -> u64 {
+        self.c.env.clock.monotonic_nanos()
+    }
+
     /// Begins a write that is measured; `None` if nobody wants times or sizes of it.
     #[cold]
     pub(super) fn begin_measured(&self, payload: &Payload<'_>) -> Option<Measured<'_>> {
@@ -35,14 +37,119 @@ impl Engine {
             statistics,
             began: self.timed(),
             bytes: payload.bytes() as u64,
+            parts: Parts::default(),
         })
     }
 
     /// Ends a write that is measured.
     #[cold]
-    pub(super) fn end_measured(&self, m: &Measured<'_>) {
+    pub(super) fn end_measured(&self, m: Measured<'_>) {
         self.record_since(m.began, Histogram::DbWriteMicros);
         m.statistics.record(Histogram::BytesPerWrite, m.bytes);
+        if let Some((_, began)) = m.began {
+            let now = self.nanos();
+            let total = now.saturating_sub(began);
+            let mut parts = m.parts;
+            parts.close(total);
+            if self.throttle.times().measured(now, &parts) {
+                self.tell_slow_write(total, Some(&parts));
+            }
+        }
+    }
+
+    /// Counts time that a writer was made to wait.
+    pub(super) fn count_stall(&self, nanos: u64, cause: WaitCause) {
+        self.counters.stall_micros.add(nanos / 1000);
+        if perf::is_timed(PerfTime::Wait) {
+            perf::add(PerfCounter::WriteDelayTime, nanos);
+        }
+        if let Some(s) = &self.c.statistics {
+            s.add(Ticker::StallMicros, nanos / 1000);
+            s.record_time(Histogram::DbWriteStall, nanos / 1000);
+        }
+        let bytes = self.counters.bytes.get();
+        let is_told = self
+            .throttle
+            .times()
+            .waited(self.nanos(), cause, nanos, bytes);
+        if is_told {
+            self.tell_slow_write(nanos, None);
+        }
+    }
+
+    /// Why the gate holds writers back now.
+    pub(super) fn wait_cause(&self) -> WaitCause {
+        let state = self.state.lock();
+        let all = state.families.values().map(|f| f.stall);
+        match all.max_by_key(|s| s.severity()) {
+            Some(StallCondition::Delayed(cause) | StallCondition::Stopped(cause)) => {
+                WaitCause::Rule(cause)
+            }
+            _ => WaitCause::Other,
+        }
+    }
+
+    /// Says in the info log what went on while a write was slow. Not to be called with a lock.
+    #[cold]
+    fn tell_slow_write(&self, nanos: u64, parts: Option<&Parts>) {
+        let mut text = String::new();
+        let us = |nanos: u64| nanos / 1000;
+        // Writing to a string does not fail, here and below.
+        if let Some(parts) = parts {
+            let shares = Part::ALL.map(|p| format!("{} {}", p.name(), us(parts.get(p))));
+            let _ = write!(text, " ({})", shares.join(", "));
+        }
+        let n = self.throttle.times().numbers();
+        let usual = us(n.usual_nanos);
+        if usual > 0 {
+            let _ = write!(text, ", usual {usual} us");
+        }
+        let policy = self.options().own.write_throttle_policy;
+        let _ = write!(
+            text,
+            "; policy {}, pace {} bytes/s",
+            policy.name(),
+            self.write_pace()
+        );
+        let set = self.families.load_full();
+        let decisions = set.iter().map(|f| (f, f.pacer.decision().0));
+        let worst =
+            decisions.max_by(|a, b| a.1.pressure.worst().1.total_cmp(&b.1.pressure.worst().1));
+        if let Some((family, decision)) = worst.filter(|_| self.throttle.is_smooth()) {
+            let _ = write!(text, " [{}]", family.name);
+            for stage in Stage::ALL {
+                let _ = write!(
+                    text,
+                    " {} {:.2}",
+                    stage.name(),
+                    decision.pressure.get(stage)
+                );
+            }
+        }
+        let (flushes, compactions) = {
+            let state = self.state.lock();
+            (state.flushes, state.compactions_running)
+        };
+        let _ = write!(
+            text,
+            "; {flushes} flushes, {compactions} compactions; waited"
+        );
+        for (cause, nanos) in WaitCause::ALL.iter().zip(n.waited) {
+            if nanos > 0 {
+                let _ = write!(text, " {} {:.3} s", cause.name(), nanos as f64 / 1e9);
+            }
+        }
+        let e = &n.even;
+        self.c.log.warn(format_args!(
+            "Slow write: {} us{text}, longest {:.3} s, {} slow; windows {}, below half {}, below a tenth {}, longest gap {}",
+            us(nanos),
+            n.longest_nanos as f64 / 1e9,
+            n.slow,
+            e.windows,
+            e.below_half,
+            e.below_tenth,
+            e.longest_gap
+        ));
     }
 
     /// Measures a part of a write until the result is dropped, if the perf context wants times.
@@ -75,18 +182,6 @@ impl Engine {
         }
         if let Some(s) = &self.c.statistics {
             count(s, g);
-        }
-    }
-
-    /// Counts time that a writer was made to wait.
-    pub(super) fn count_stall(&self, nanos: u64) {
-        self.counters.stall_micros.add(nanos / 1000);
-        if perf::is_timed(PerfTime::Wait) {
-            perf::add(PerfCounter::WriteDelayTime, nanos);
-        }
-        if let Some(s) = &self.c.statistics {
-            s.add(Ticker::StallMicros, nanos / 1000);
-            s.record_time(Histogram::DbWriteStall, nanos / 1000);
         }
     }
 }

@@ -3,8 +3,10 @@
 //! A joined batch is checked as any batch is. What is refused here is refused alone, before it could fail its neighbours.
 
 use super::WriteOptions;
+use super::check::{
+    check_batch, check_unlogged, lacks_timestamps, no_such_family, takes_no_writes,
+};
 use super::limits::check_entry;
-use super::pipeline::{lacks_timestamps, no_such_family, takes_no_writes};
 use crate::core::{Engine, Family};
 use crate::read::timestamp_missing;
 use spanlith_base::{Error, Result, ValueType};
@@ -35,7 +37,7 @@ pub(crate) fn check_one(
         return Err(no_such_family());
     }
     match options.disable_wal {
-        true => engine.check_unlogged(options.sync),
+        true => check_unlogged(engine, options.sync),
         false => Ok(()),
     }
 }
@@ -51,14 +53,12 @@ pub(crate) fn check_joined(
         return Err(lacks_timestamps());
     }
     if options.disable_wal {
-        engine.check_unlogged(options.sync)?;
+        check_unlogged(engine, options.sync)?;
     }
     // Values without their times yet are refused with other texts.
     if engine.default.times.is_some() {
         return Ok(());
     }
     let ignore_missing = options.ignore_missing_column_families;
-    engine
-        .check_batch(batch.as_bytes(), ignore_missing)
-        .map(drop)
+    check_batch(engine, batch.as_bytes(), ignore_missing).map(drop)
 }

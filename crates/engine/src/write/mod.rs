@@ -3,10 +3,12 @@
 mod apply;
 mod batch;
 mod budget;
+mod check;
 mod count;
 mod joined;
 mod limits;
 mod log_limit;
+mod measured;
 mod options;
 mod pace;
 mod paced;
@@ -20,9 +22,11 @@ mod traced;
 mod two_phase;
 mod unwind;
 mod urgent;
+mod watched;
 
+pub(crate) use apply::deletion_type;
 pub use batch::{FamilyRef, WriteBatch};
+pub(crate) use check::not_executed;
 pub(crate) use joined::{check_joined, check_one};
 pub use options::WriteOptions;
-pub(crate) use pipeline::{deletion_type, not_executed};
 pub(crate) use two_phase::{batch_of, needs_two_phase};

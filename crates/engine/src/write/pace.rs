@@ -5,7 +5,7 @@
 
 use super::WriteOptions;
 use super::room::no_room;
-use crate::core::{Engine, Family, Payload};
+use crate::core::{Engine, Family, Payload, WaitCause};
 use spanlith_base::{Error, ErrorKind, Result, sync};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ const SLICE: u64 = 256 << 10;
 const NAP: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Waits until the families that are written to take the write.
+    /// Waits until the families that are written to take the write; returns for how many nanoseconds.
     ///
     /// # Errors
     /// `Incomplete` if it would have to wait and does not want to, and `TimedOut` if it has waited as long as it wants to:
     /// nothing is written then.
     #[cold]
-    pub(super) fn pace(&self, payload: &Payload<'_>, options: &WriteOptions) -> Result<()> {
+    pub(super) fn pace(&self, payload: &Payload<'_>, options: &WriteOptions) -> Result<u64> {
         match *payload {
             Payload::One { cf: 0, .. }
             | Payload::Batch {
@@ -35,20 +35,21 @@ impl Engine {
         }
     }
 
-    fn pace_each(&self, parts: &[(u32, u64)], options: &WriteOptions) -> Result<()> {
+    fn pace_each(&self, parts: &[(u32, u64)], options: &WriteOptions) -> Result<u64> {
         let set = self.families.load_full();
+        let mut waited = 0;
         for &(cf, bytes) in parts {
             if let Some(family) = set.get(cf) {
-                self.pace_family(family, bytes, options)?;
+                waited += self.pace_family(family, bytes, options)?;
             }
         }
-        Ok(())
+        Ok(waited)
     }
 
-    fn pace_family(&self, family: &Arc<Family>, bytes: u64, options: &WriteOptions) -> Result<()> {
+    fn pace_family(&self, family: &Arc<Family>, bytes: u64, options: &WriteOptions) -> Result<u64> {
         let pacer = &family.pacer;
         if !pacer.is_watched() {
-            return Ok(());
+            return Ok(0);
         }
         let clock = &self.c.env.clock;
         let began = clock.monotonic_nanos();
@@ -88,9 +89,9 @@ impl Engine {
         let spent = now.saturating_sub(began);
         if spent > 0 {
             pacer.add_wait(spent);
-            self.count_stall(spent);
+            self.count_stall(spent, WaitCause::Pace);
         }
-        paced
+        paced.map(|()| spent)
     }
 }
 
@@ -262,6 +263,97 @@ mod tests {
         assert!(all.is_some());
         let high = write(WriteClass::High, 10);
         assert!(high < 105, "{high}");
+    }
+
+    /// Keeps the lines of the info log.
+    #[derive(Default)]
+    struct Lines(std::sync::Mutex<Vec<String>>);
+
+    impl crate::Logger for Lines {
+        fn log(&self, _: crate::options::InfoLogLevel, line: &str) {
+            self.0.lock().unwrap().push(line.to_string());
+        }
+    }
+
+    #[test]
+    fn waits_are_told_by_cause_and_slow_writes_in_the_log() {
+        let (env, _, clock) = Env::test(Arc::new(MemFs::new()), 1);
+        let lines = Arc::new(Lines::default());
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let db = db.set("write_throttle_policy=smooth").unwrap();
+        let db = db.logger(lines.clone()).open().unwrap();
+        let engine = db.engine();
+        let pacer = &engine.default.pacer;
+        pacer.force(clock.monotonic_nanos(), 1e6);
+        engine.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+        let value = vec![0; 100_000];
+        for i in 0..50u32 {
+            db.default_cf().put(i.to_be_bytes(), &value).unwrap();
+        }
+        let m = db.metrics().writes;
+        let waited = m.waited.iter().find(|w| w.0 == "pace").unwrap().1;
+        assert!((4800..5100).contains(&waited.as_millis()), "{m:?}");
+        let longest = m.longest_wait.as_millis();
+        assert!((95..120).contains(&longest), "{longest}");
+        assert!(m.slow >= 48 && m.timed == 0 && m.usual.is_none(), "{m:?}");
+        assert!(m.windows > 40 && m.below_half == 0, "{m:?}");
+        let slow = |l: &&String| l.contains("Slow write: ");
+        let told: Vec<String> = lines
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(slow)
+            .cloned()
+            .collect();
+        assert_eq!(told.len(), 1, "one in ten seconds: {told:?}");
+        let line = &told[0];
+        assert!(
+            line.contains("policy smooth, pace 1000000 bytes/s [default] memory"),
+            "{line}"
+        );
+        assert!(line.contains("waited pace "), "{line}");
+        let mut text = String::new();
+        db.metrics().write_prometheus(&mut text).unwrap();
+        assert!(
+            text.contains("spanlith_write_wait_seconds_total{cause=\"pace\"} 4.9")
+                || text.contains("spanlith_write_wait_seconds_total{cause=\"pace\"} 5"),
+            "{text}"
+        );
+        // Families do not add up: one pace, of the family that is slowed down most.
+        db.create_cf(FamilyOptions::new("other")).unwrap();
+        let other = engine
+            .families
+            .load_full()
+            .iter()
+            .find(|f| f.name == "other")
+            .cloned();
+        other.unwrap().pacer.force(clock.monotonic_nanos(), 5e5);
+        assert_eq!(db.metrics().write_pace_bytes_per_sec, Some(500_000));
+    }
+
+    #[test]
+    fn measured_writes_are_split_into_parts() {
+        let (env, _, clock) = Env::test(Arc::new(MemFs::new()), 1);
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let statistics = Arc::new(spanlith_base::stats::Statistics::new());
+        let db = db.set("write_throttle_policy=smooth").unwrap();
+        let db = db.no_info_log().statistics(statistics).open().unwrap();
+        let engine = db.engine();
+        engine.default.pacer.force(clock.monotonic_nanos(), 1e6);
+        engine.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+        for i in 0..20u32 {
+            db.default_cf()
+                .put(i.to_be_bytes(), vec![0; 50_000])
+                .unwrap();
+        }
+        let m = db.metrics().writes;
+        assert_eq!(m.timed, 20);
+        let part = |name| m.parts.iter().find(|p| p.0 == name).unwrap().1;
+        // The clock stands still but for sleeps.
+        assert!(part("throttle").as_millis() > 900, "{m:?}");
+        assert_eq!(part("log") + part("memtable"), Duration::ZERO);
+        assert!(m.usual.is_some());
     }
 
     #[test]

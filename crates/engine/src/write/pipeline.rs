@@ -10,21 +10,24 @@
 //! rises only after all inserts of the group.
 
 use super::apply::{Published, Slots, apply};
-use super::limits::{check_batch_size, check_entry};
+use super::check::{
+    check_again, check_batch, check_unlogged, lacks_timestamps, no_such_family, takes_no_writes,
+    wrong_protection,
+};
+use super::limits::check_entry;
+use super::measured::Stages;
 use super::room::{Room, Waited};
 use super::unwind::{Carried, Following, Unled};
-use super::urgent::Urgent;
-use crate::core::{Engine, Family, LeaderState, Payload, Place, Request, gate};
-use crate::options::CompressionType;
+use super::watched;
+use crate::core::{Engine, Family, LeaderState, Part, Parts, Payload, Place, Request, gate};
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
-use spanlith_base::keys::{self, MAX_SEQUENCE};
+use spanlith_base::keys::MAX_SEQUENCE;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::sync::{Group, MutexGuard, Role, Waiter, thread};
-use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType, callbacks};
-use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, entry_checksums, verify_checksums};
+use spanlith_wal::{BATCH_HEADER_SIZE, entry_checksums};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -160,7 +163,7 @@ impl Engine {
             [_, ..] => u64::MAX,
             [] => self.generation(),
         };
-        let (count, families) = self.check_batch(batch.as_bytes(), ignore_missing)?;
+        let (count, families) = check_batch(self, batch.as_bytes(), ignore_missing)?;
         if options.rate_limiter_priority.is_some() {
             self.wait_for_rate(batch.as_bytes().len());
         }
@@ -178,101 +181,6 @@ impl Engine {
         )
     }
 
-    /// Refuses a batch that could not be applied. Returns its number of entries, and whether some
-    /// belong to another family than the default one.
-    pub(super) fn check_batch(&self, rep: &[u8], ignore_missing: bool) -> Result<(u32, bool)> {
-        let is_log_compressed = self.c.options.wal_compression != CompressionType::None;
-        check_batch_size(rep, is_log_compressed)?;
-        let mut entries = 0u32;
-        let mut families = false;
-        let mut set = None;
-        // Damage behind it is the graver fault.
-        let mut not_supported = None;
-        let mut iter = BatchIter::new(rep)?;
-        let count = iter.header_count();
-        // Then a plain entry has nothing that could be refused.
-        let takes_all =
-            !self.default.refuses_writes && self.default.comparator.timestamp_size() == 0;
-        loop {
-            while takes_all && iter.next_plain().is_some() {
-                entries += 1;
-            }
-            let Some(op) = iter.next() else {
-                break;
-            };
-            let op = op?;
-            let family = match op.cf() {
-                None | Some(0) => &self.default,
-                Some(cf) => {
-                    families = true;
-                    let set = &*set.get_or_insert_with(|| self.families.load_full());
-                    match set.get(cf) {
-                        Some(family) => family,
-                        None if ignore_missing => {
-                            entries += 1;
-                            continue;
-                        }
-                        None => return Err(no_such_family()),
-                    }
-                }
-            };
-            if family.refuses_writes && !matches!(op, BatchOp::LogData { .. }) {
-                return Err(takes_no_writes());
-            }
-            match op {
-                BatchOp::Put { key, .. }
-                | BatchOp::Delete { key, .. }
-                | BatchOp::SingleDelete { key, .. } => check_key(family, key)?,
-                BatchOp::WideColumnEntity { key, entity, .. } => {
-                    check_key(family, key)?;
-                    WideColumns::decode(entity)?;
-                }
-                BatchOp::ValuePreferredSeqno { key, value, .. } => {
-                    check_key(family, key)?;
-                    if keys::timed_value(value).is_none() {
-                        return Err(Error::corruption("TimedPut without a write time"));
-                    }
-                }
-                BatchOp::Merge { key, .. } => {
-                    check_key(family, key)?;
-                    if family.merge_operator.is_none() {
-                        return Err(Error::invalid_argument(
-                            "Merge requires `ColumnFamilyOptions::merge_operator != nullptr`",
-                        ));
-                    }
-                }
-                BatchOp::LogData { .. } | BatchOp::Noop => continue,
-                BatchOp::DeleteRange { begin, end, .. } => {
-                    if self.c.resources.row_cache.is_some() {
-                        return Err(Error::not_supported(
-                            "DeleteRange is not compatible with row cache.",
-                        ));
-                    }
-                    check_key(family, begin)?;
-                    check_key(family, end)?;
-                    let c = &family.comparator;
-                    if c.compare_without_timestamp(begin, true, end, true).is_gt() {
-                        return Err(Error::invalid_argument("end key comes before start key"));
-                    }
-                }
-                other => {
-                    not_supported.get_or_insert_with(|| not_executed(&other));
-                    if other.cf().is_none() {
-                        continue;
-                    }
-                }
-            }
-            entries += 1;
-        }
-        if entries != count {
-            return Err(Error::corruption("WriteBatch has wrong count"));
-        }
-        match not_supported {
-            None => Ok((count, families)),
-            Some(e) => Err(e),
-        }
-    }
-
     // Inlined, so that a request is made where the queue finds it.
     #[inline(always)]
     pub(super) fn submit(
@@ -281,28 +189,32 @@ impl Engine {
         generation: u64,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        self.writable()?;
+        if self.is_gate(gate::WATCHED) || callbacks::has_any() || !self.process.is_current() {
+            return watched::submit(self, &payload, generation, options);
+        }
         if options.disable_wal {
-            self.check_unlogged(options.sync)?;
+            check_unlogged(self, options.sync)?;
         }
         if options.no_slowdown {
             self.check_room()?;
         }
-        let urgent = match callbacks::place() {
-            None => None,
-            Some(place) => Urgent::begin(self, place)?,
-        };
-        if self.write_gate.load(Ordering::Relaxed) & gate::PACE != 0 && urgent.is_none() {
-            self.pace(&payload, options)?;
+        let (seqno, error) = self.enqueue(payload, generation, options, None);
+        match error {
+            None => Ok(seqno),
+            Some(e) => Err(e),
         }
-        let measured = match self.is_observed() {
-            true => self.begin_measured(&payload),
-            false => None,
-        };
-        let traced = match self.tracing.queries.is_on() {
-            true => self.trace_write(&payload),
-            false => None,
-        };
+    }
+
+    /// Brings a request through the queue; returns the first of its sequence numbers, and how it went. `parts` are the times
+    /// that a leader notes.
+    #[inline(always)]
+    pub(super) fn enqueue(
+        self: &Arc<Self>,
+        payload: Payload<'_>,
+        generation: u64,
+        options: &WriteOptions,
+        parts: Option<&mut Parts>,
+    ) -> (SequenceNumber, Option<Error>) {
         let waiter = Waiter::new(Request {
             payload: erase(payload),
             sync: options.sync,
@@ -313,27 +225,17 @@ impl Engine {
             error: None,
         });
         match self.queue.join(&waiter) {
-            Role::Leader => self.lead(&waiter),
+            Role::Leader => self.lead(&waiter, parts),
             Role::Apply => self.follow(&waiter),
             Role::Done => {}
         }
-        drop(urgent);
-        if let Some(measured) = measured {
-            self.end_measured(&measured);
-        }
         let request = waiter.into_data();
-        if let Some(ticket) = traced {
-            self.extend_write(ticket, &request.payload, request.error.is_none());
-        }
-        match request.error {
-            None => Ok(request.seqno),
-            Some(e) => Err(e),
-        }
+        (request.seqno, request.error)
     }
 
     /// Carries the group that begins with this writer through all stages.
     #[inline(never)]
-    fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
+    fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>, mut parts: Option<&mut Parts>) {
         let mut leader = self.leader.lock();
         let first = own(waiter);
         let bytes = first.payload.bytes();
@@ -346,8 +248,12 @@ impl Engine {
         let room = if matches!(room, Ok(Room::Made)) && leader.untold.is_empty() {
             Ok(())
         } else {
+            let began = parts.is_some().then(|| self.nanos());
             let slowly = self.make_room_slowly(leader, room, first.no_slowdown, bytes);
             leader = slowly.0;
+            if let (Some(parts), Some(began)) = (&mut parts, began) {
+                parts.add(Part::Throttle, self.nanos().saturating_sub(began));
+            }
             slowly.1
         };
         std::mem::forget(unled);
@@ -355,6 +261,7 @@ impl Engine {
         if room.is_ok()
             && !first.sync
             && !perf::is_timed(PerfTime::Work)
+            && parts.is_none()
             && let Some(group) = self.queue.form_alone(waiter)
         {
             let mut carried = Carried {
@@ -369,7 +276,7 @@ impl Engine {
             // Before the group ends, which lets the next leader come.
             drop(leader);
         } else {
-            self.lead_group(waiter, leader, room, bytes);
+            self.lead_group(waiter, leader, room, bytes, parts);
         }
     }
 
@@ -381,6 +288,7 @@ impl Engine {
         mut leader: MutexGuard<'_, LeaderState>,
         room: Result<()>,
         bytes: usize,
+        parts: Option<&mut Parts>,
     ) {
         let mut total = bytes;
         let limit = self.group_limit(bytes);
@@ -401,7 +309,7 @@ impl Engine {
         if leader.sync_group > group.len() && own(waiter).sync {
             self.await_company(&leader, group, take);
         }
-        let done = room.and_then(|()| self.carry(waiter, &mut leader, group));
+        let done = room.and_then(|()| self.carry(waiter, &mut leader, group, parts));
         if let Err(e) = done {
             group.for_each(|r| r.error = Some(r.error.take().unwrap_or_else(|| e.clone())));
         }
@@ -425,7 +333,7 @@ impl Engine {
             self.trace_ordered(&r.payload);
         }
         if r.generation != leader.generation {
-            self.check_again(leader, &r.payload, base - 1)?;
+            check_again(self, leader, &r.payload, base - 1)?;
         }
         let count = r.payload.count();
         let next = base + u64::from(count);
@@ -514,15 +422,6 @@ impl Engine {
         }
     }
 
-    /// Refuses writes that are not logged where they must be.
-    #[inline]
-    pub(super) fn check_unlogged(&self, sync: bool) -> Result<()> {
-        if sync || self.c.options.recycle_log_file_num > 0 {
-            return Err(must_be_logged(sync));
-        }
-        Ok(())
-    }
-
     /// Bytes a group may hold: RocksDB's rule, so that a small write does not wait for a large one.
     fn group_limit(&self, first: usize) -> usize {
         let max = self.c.options.max_write_batch_group_size_bytes as usize;
@@ -539,6 +438,7 @@ impl Engine {
         waiter: &Waiter<Request<'static>>,
         leader: &mut LeaderState,
         group: &mut Group<Request<'static>>,
+        parts: Option<&mut Parts>,
     ) -> Result<()> {
         // Prepare: one contiguous range of sequence numbers.
         let base = self.order.next();
@@ -550,7 +450,7 @@ impl Engine {
             sync |= r.sync;
             disable_wal |= r.disable_wal;
             if r.generation != leader.generation
-                && let Err(e) = self.check_again(leader, &r.payload, base - 1)
+                && let Err(e) = check_again(self, leader, &r.payload, base - 1)
             {
                 r.error = Some(e);
                 refused += 1;
@@ -572,6 +472,7 @@ impl Engine {
         }
         let ticket = self.order.begin(next - base);
         debug_assert_eq!(ticket.first, base, "W2");
+        let mut stages = Stages::begin(self, parts);
         if !disable_wal {
             let _timer = self.perf_time(PerfCounter::WriteWalTime);
             if let Err(e) = self.log_group(leader, group, base, logged, sync) {
@@ -586,6 +487,7 @@ impl Engine {
             disable_wal || leader.last_record == base,
             "W1: logged first"
         );
+        stages.end(Part::Log);
         // Apply.
         let parallel = group.len() > 1
             && bytes >= PARALLEL_BYTES
@@ -614,6 +516,7 @@ impl Engine {
         };
         drop(timer);
         applied.map_err(|e| self.insert_failed(e))?;
+        stages.end(Part::Memtable);
         group.for_each(|r| {
             if let Payload::Transaction(t) = r.payload
                 && r.error.is_none()
@@ -633,6 +536,7 @@ impl Engine {
             is_logged: !disable_wal,
             is_synced: sync,
         });
+        stages.end(Part::Publish);
         Ok(())
     }
 
@@ -716,122 +620,6 @@ pub(super) fn own<'a>(waiter: &'a Waiter<Request<'static>>) -> &'a mut Request<'
     // SAFETY: Called by the leader for its own waiter while it walks no group, and by a follower in
     // role `Apply`, whose data is its own until it reports back.
     unsafe { waiter.own_data() }
-}
-
-impl Engine {
-    /// Refuses what names a family that was dropped after the request was checked, a protected batch that has changed, and
-    /// a transaction whose keys were written meanwhile, by a write up to `last`.
-    #[cold]
-    fn check_again(
-        &self,
-        leader: &LeaderState,
-        payload: &Payload<'_>,
-        last: SequenceNumber,
-    ) -> Result<()> {
-        if let Payload::Transaction(t) = payload {
-            self.check_unwritten(t.read, last)?;
-            self.check_mark(t.mark)?;
-        }
-        check_families(leader, payload)
-    }
-}
-
-#[cold]
-fn check_families(leader: &LeaderState, payload: &Payload<'_>) -> Result<()> {
-    if let Payload::Batch {
-        body, checksums, ..
-    } = *payload
-        && !checksums.is_empty()
-    {
-        verify_checksums(body, checksums)?;
-    }
-    let known = |cf: u32| leader.slot(cf).is_some();
-    let all_known = match *payload {
-        Payload::One { cf, .. } => known(cf),
-        Payload::Batch {
-            families: false, ..
-        }
-        | Payload::Batch {
-            ignore_missing: true,
-            ..
-        } => true,
-        Payload::Batch { body, .. } => BatchIter::entries(body).all(|op| {
-            let cf = op.ok().and_then(|op| op.cf());
-            cf.is_none_or(known)
-        }),
-        Payload::Transaction(t) if t.ignore_missing => true,
-        Payload::Transaction(t) => t.applied.iter().all(|part| {
-            BatchIter::entries(part).all(|op| {
-                let cf = op.ok().and_then(|op| op.cf());
-                cf.is_none_or(known)
-            })
-        }),
-    };
-    if all_known {
-        Ok(())
-    } else {
-        Err(no_such_family())
-    }
-}
-
-/// Why a write may not leave out the log.
-#[cold]
-fn must_be_logged(sync: bool) -> Error {
-    Error::invalid_argument(if sync {
-        "Sync writes has to enable WAL."
-    } else {
-        // The end of a log that is written again is found by sequence numbers without gaps.
-        "WriteOptions::disableWAL option is not supported if \
-         DBOptions::recycle_log_file_num > 0"
-    })
-}
-
-#[cold]
-fn wrong_protection() -> Error {
-    Error::not_supported("WriteBatch protection info must be zero or eight bytes/key")
-}
-
-#[cold]
-pub(super) fn lacks_timestamps() -> Error {
-    Error::invalid_argument("write batch must have timestamp(s) set")
-}
-
-#[cold]
-pub(super) fn takes_no_writes() -> Error {
-    Error::invalid_argument("This column family has disallow_memtable_writes=true")
-}
-
-#[cold]
-pub(super) fn no_such_family() -> Error {
-    Error::invalid_argument("Invalid column family specified in write batch")
-}
-
-/// The type of a deletion in a table: another one in families with timestamps.
-#[inline]
-pub(crate) fn deletion_type(timed: bool) -> ValueType {
-    if timed {
-        ValueType::DeletionWithTimestamp
-    } else {
-        ValueType::Deletion
-    }
-}
-
-/// Refuses a key that is too short for the timestamp of its family.
-#[inline]
-fn check_key(family: &Family, key: &[u8]) -> Result<()> {
-    if key.len() < family.comparator.timestamp_size() {
-        return Err(timestamp_missing(&family.name));
-    }
-    Ok(())
-}
-
-/// The refusal of a batch entry whose feature does not exist yet, by name.
-pub(crate) fn not_executed(op: &BatchOp<'_>) -> Error {
-    let name = match op {
-        BatchOp::BlobIndex { .. } => "blob index in a write batch",
-        _ => "two-phase commit",
-    };
-    Error::not_supported(name)
 }
 
 #[cold]

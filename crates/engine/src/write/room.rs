@@ -57,7 +57,7 @@ impl Engine {
         no_slowdown: bool,
         waited: Waited,
     ) -> Result<Room> {
-        let bits = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS;
+        let bits = self.write_gate.load(Ordering::Relaxed) & !gate::WATCHED;
         if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !self.passes(bits) {
             return Ok(Room::Gate);
         }
@@ -187,9 +187,10 @@ impl Engine {
 
     #[cold]
     fn wait_for_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
-        let began = self.c.env.clock.monotonic_nanos();
+        let began = self.nanos();
+        let cause = self.wait_cause();
         let waited = self.wait_at_gate(no_slowdown, bytes);
-        self.count_stall(self.c.env.clock.monotonic_nanos().saturating_sub(began));
+        self.count_stall(self.nanos().saturating_sub(began), cause);
         waited
     }
 

@@ -1,6 +1,6 @@
 //! Appends the time to what is written to families whose values have times (`ttl`).
 
-use super::pipeline::not_executed;
+use super::check::not_executed;
 use crate::core::Engine;
 use crate::ttl::{ValueTimes, append_time};
 use crate::write::WriteOptions;

@@ -11,7 +11,7 @@
 //! sections are in `DbState::prepared`, and memtables remember the oldest log that their entries were prepared in.
 
 use super::WriteOptions;
-use super::pipeline::lacks_timestamps;
+use super::check::{check_batch, lacks_timestamps};
 use crate::core::{
     Engine, LeaderState, Mark, Payload, PreparedSection, TrackedKey, TransactionWrite,
 };
@@ -82,7 +82,11 @@ impl Engine {
                 ..*k
             })
             .collect();
-        self.check_batch(batch.as_bytes(), options.ignore_missing_column_families)?;
+        check_batch(
+            self,
+            batch.as_bytes(),
+            options.ignore_missing_column_families,
+        )?;
         let entries = Entries::of(batch);
         self.submit_step(
             &TransactionWrite {
@@ -111,7 +115,7 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         self.check_step(batch)?;
-        self.check_batch(batch_of(entries)?.as_bytes(), false)?;
+        check_batch(self, batch_of(entries)?.as_bytes(), false)?;
         let logged = Entries::of(batch);
         let options = WriteOptions {
             disable_wal: false,
@@ -167,7 +171,11 @@ impl Engine {
         let mut own = batch_of(entries)?;
         own.append(&late)?;
         for batch in [more, &own] {
-            self.check_batch(batch.as_bytes(), options.ignore_missing_column_families)?;
+            check_batch(
+                self,
+                batch.as_bytes(),
+                options.ignore_missing_column_families,
+            )?;
         }
         let mut log = more.clone();
         log.mark_commit(xid)?;

@@ -1,0 +1,58 @@
+//! Writes that somebody looks at, or that may have to wait before they join the queue: those of a database whose writers are
+//! paced, traced or measured or that takes none, of threads in callbacks, and of children of the process that opened it.
+//!
+//! All reasons are bits of one word ([`gate::WATCHED`]) and two counters of the process, so that other writes pay a load for
+//! each. A reason may be gone when it is looked at here.
+
+use super::WriteOptions;
+use super::check::check_unlogged;
+use super::urgent::Urgent;
+use crate::core::{Engine, Payload, gate};
+use spanlith_base::{Result, SequenceNumber, callbacks};
+use std::sync::Arc;
+
+/// As `Engine::submit`.
+#[cold]
+#[inline(never)]
+pub(super) fn submit(
+    engine: &Arc<Engine>,
+    payload: &Payload<'_>,
+    generation: u64,
+    options: &WriteOptions,
+) -> Result<SequenceNumber> {
+    engine.writable()?;
+    if options.disable_wal {
+        check_unlogged(engine, options.sync)?;
+    }
+    if options.no_slowdown {
+        engine.check_room()?;
+    }
+    let urgent = match callbacks::place() {
+        None => None,
+        Some(place) => Urgent::begin(engine, place)?,
+    };
+    let mut measured = engine.begin_measured(payload);
+    if engine.is_gate(gate::PACE) && urgent.is_none() {
+        let waited = engine.pace(payload, options)?;
+        if let Some(m) = &mut measured {
+            m.paced(waited);
+        }
+    }
+    let traced = match engine.tracing.queries.is_on() {
+        true => engine.trace_write(payload),
+        false => None,
+    };
+    let parts = measured.as_mut().and_then(|m| m.parts());
+    let (seqno, error) = engine.enqueue(*payload, generation, options, parts);
+    drop(urgent);
+    if let Some(measured) = measured {
+        engine.end_measured(measured);
+    }
+    if let Some(ticket) = traced {
+        engine.extend_write(ticket, payload, error.is_none());
+    }
+    match error {
+        None => Ok(seqno),
+        Some(e) => Err(e),
+    }
+}
