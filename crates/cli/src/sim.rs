@@ -56,12 +56,29 @@ pub struct Lsm {
     /// Of the random sets
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     seed: u64,
-    /// Prints the throughput of every 100 ms
+    /// Prints throughput, level 0 and pace of every 100 ms; of random sets, those of the sets that fail
     #[arg(long)]
     series: bool,
     /// Prints JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Prints each 100 ms: throughput, files of level 0, and the pace with the stage that decides.
+fn print_series(out: &mut impl Write, o: &Outcome) -> std::io::Result<()> {
+    let windows = o.series.iter().zip(&o.sights);
+    for (i, (bytes, sight)) in windows.enumerate() {
+        let pace = sight.pace.map_or_else(String::new, |(rate, stage)| {
+            format!("  {:.2} MB/s by {}", rate / 1e6, stage.name())
+        });
+        let (at, rate) = (i as f64 / 10.0, bytes * 10.0 / 1e6);
+        writeln!(
+            out,
+            "{at:>8.1} s {rate:>8.2} MB/s {:>4} files{pace}",
+            sight.files
+        )?;
+    }
+    Ok(())
 }
 
 /// Most that the throughput of seconds may swing, by their mean, and least that a second may be of it.
@@ -218,14 +235,7 @@ impl Lsm {
             times,
         )?;
         if self.series {
-            for (i, bytes) in o.series.iter().enumerate() {
-                writeln!(
-                    out,
-                    "{:>8.1} s {:>8.2} MB/s",
-                    i as f64 / 10.0,
-                    bytes * 10.0 / mb
-                )?;
-            }
+            print_series(out, o)?;
         }
         Ok(())
     }
@@ -250,6 +260,9 @@ impl Lsm {
                         "seed {seed}: swing {:.3}, least second {:.3}",
                         o.swing, o.least
                     );
+                    if self.series && !self.json {
+                        print_series(&mut out, &o)?;
+                    }
                 }
                 if (set + 1) % PROGRESS == 0 {
                     eprintln!("{policy}: {} of {sets} sets", set + 1);

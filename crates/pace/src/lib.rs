@@ -14,7 +14,7 @@
 //!   leading       one value for the three policies under which the leader of a write group waits
 //!   smooth        the policy under which every writer waits for itself, before it joins the queue:
 //!                 `pressure` of the stages, their measured `capacity`, the law of `level0`, and the `bucket`
-//!   work_debt     what of the debt was made by writes
+//!   work_debt     what of the debt was made by writes; `given`, the space that compactions give back
 //!   evenness      how even a series of throughputs is, and `windows` the series while writers wait
 //! ```
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ mod bucket;
 mod capacity;
 mod condition;
 mod evenness;
+mod given;
 mod leading;
 mod level0;
 mod policy;
@@ -40,6 +41,7 @@ pub use bucket::{Bucket, Ticket};
 pub use capacity::Meter;
 pub use condition::{StallCause, StallCondition, StallInput, stall_condition};
 pub use evenness::{Evenness, evenness, swing};
+pub use given::SpaceGiven;
 pub use leading::Leading;
 pub use policy::ThrottlePolicy;
 pub use pressure::{

@@ -375,9 +375,8 @@ impl Engine {
                 (plan.input_files()).all(|f| edit.deleted_files.iter().any(|d| d.1 == f.number)),
                 "C3: inputs go in the edit that brings the outputs"
             );
-            let applied = self.log_and_apply(family, edit, |s| {
-                s.changes(family.id, Change::Compaction);
-            });
+            let read = plan.input_bytes();
+            let applied = self.log_and_apply(family, edit, |s| s.compacted(family.id, read));
             if matches!(&applied, Err(e) if !e.may_be_written) {
                 for file in &files {
                     let path = family.table_path(file.number, file.path_id);

@@ -72,12 +72,20 @@ impl Engine {
         let dirs: BTreeSet<&Path> = dirs.collect();
         let fs = &self.c.env.fs;
         // Not knowing is no reason to wait.
-        let free = dirs
+        let mut dirs: Vec<_> = dirs
             .into_iter()
-            .filter_map(|dir| Some((dir.to_path_buf(), fs.free_space(dir).ok()?)));
-        ShortDirs {
-            dirs: free.filter(|d| d.1 < bound).collect(),
-            bound,
+            .filter_map(|dir| Some((dir.to_path_buf(), fs.free_space(dir).ok()?)))
+            .collect();
+        let least = dirs.iter().map(|d| d.1).min();
+        self.throttle.room().note(least.unwrap_or(u64::MAX), bound);
+        dirs.retain(|d| d.1 < bound);
+        ShortDirs { dirs, bound }
+    }
+
+    /// Asks for the free space that writers are paced by, if they are. Requires: no lock.
+    pub(crate) fn look_at_space(&self) {
+        if self.throttle.is_smooth() {
+            self.short_dirs();
         }
     }
 

@@ -11,6 +11,7 @@
 
 use crate::picker::BlobSpace;
 use crate::version::{BlobBudget, Version};
+use spanlith_pace::SpaceFacts;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts that the share is counted in.
@@ -62,12 +63,29 @@ pub(super) fn debt_of_space(
     }
 }
 
+/// Garbage of blob files, known and expected, and the budget of it, for the policy `smooth`.
+pub(super) fn garbage(version: &Version, budget: BlobBudget, hiding: &Hiding) -> SpaceFacts {
+    let wasted = BlobSpace::of(version).wasted(hiding.share());
+    let in_parts = |share: f64| (share * PARTS) as u64;
+    SpaceFacts {
+        used: in_parts(wasted),
+        target: in_parts(begin(budget)),
+        max: in_parts(budget.max),
+        drains: true,
+    }
+}
+
 /// How far a share is beyond that from which on writers are delayed; 1 at the limit.
 fn excess(wasted: f64, budget: BlobBudget) -> f64 {
+    let from = begin(budget);
+    (wasted - from) / (budget.max - from).max(0.01)
+}
+
+/// The share from which on writers are delayed.
+fn begin(budget: BlobBudget) -> f64 {
     // Compactions at rest leave the target's share and half of it in upper levels, whatever the limit is: nothing
     // would end the delay.
-    let from = f64::midpoint(budget.target, budget.max).max(1.5 * budget.target + 0.02);
-    (wasted - from) / (budget.max - from).max(0.01)
+    f64::midpoint(budget.target, budget.max).max(1.5 * budget.target + 0.02)
 }
 
 #[cfg(test)]

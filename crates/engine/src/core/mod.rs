@@ -39,6 +39,7 @@ mod schedule;
 mod seqno_times;
 mod settings;
 mod snapshots;
+mod space_room;
 mod spare;
 mod speed;
 mod stall;

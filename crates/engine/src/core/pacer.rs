@@ -6,13 +6,14 @@
 
 use super::background_error::Place;
 use super::engine::gate;
+use super::hiding::garbage;
 use super::progress::FlushProgress;
 use super::state::{DbState, FamilyState, rank};
 use super::{Engine, Family};
 use spanlith_base::sync::Mutex;
 use spanlith_pace::{
     Bucket, Change, DebtFacts, Decision, Facts, Level0Facts, MemoryFacts, Smooth, SpaceFacts,
-    Stage, Ticket, WATCHED, WorkDebt,
+    SpaceGiven, Stage, Ticket, WATCHED, WorkDebt,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -74,6 +75,9 @@ pub(crate) struct PaceState {
     /// Bytes that compactions which ended took out of level 0, and how many did.
     level0_retired: u64,
     rounds: u64,
+    space: SpaceGiven,
+    /// Garbage in blob files and its budget, in parts of all of their bytes.
+    garbage: SpaceFacts,
 }
 
 /// Places of a write in the buckets of its family.
@@ -248,9 +252,18 @@ impl PaceState {
         self.rounds += u64::from(bytes > 0);
     }
 
-    /// Takes in the tree after a change.
-    fn follow(&mut self, debt: u64, base_level: usize, level0_files: usize) {
+    /// A compaction that read `bytes` is going to be installed.
+    pub(crate) fn compacted(&mut self, bytes: u64) {
+        self.space.reads(bytes);
+        self.change = Some(Change::Compaction);
+    }
+
+    /// Takes in the tree after a change, and how many bytes it takes if that is of interest.
+    fn follow(&mut self, debt: u64, base_level: usize, level0_files: usize, bytes: Option<u64>) {
         let change = self.change.take().unwrap_or(Change::External);
+        if let Some(bytes) = bytes {
+            self.space.follow(bytes, change);
+        }
         self.debt.update(debt, base_level, change);
         // A flush brings one file, however small, and nothing but that.
         let of_files = match change {
@@ -302,7 +315,14 @@ impl Engine {
             return;
         };
         let files = f.settings.levels.sorted_runs(&f.version);
-        f.pace.follow(f.pending_compaction_bytes, base_level, files);
+        let bytes = is_smooth.then(|| f.version.total_size() + f.version.blob_bytes());
+        f.pace
+            .follow(f.pending_compaction_bytes, base_level, files, bytes);
+        let budget = f.settings.levels.blob_budget;
+        let budget = budget.filter(|_| is_smooth && f.settings.levels.is_leveled());
+        f.pace.garbage = budget.map_or_else(SpaceFacts::default, |budget| {
+            garbage(&f.version, budget, &f.family.hiding)
+        });
         if is_smooth && let Some(f) = state.family(id) {
             self.decide_pace(state, f);
         } else if !is_smooth && let Some(f) = state.family(id) {
@@ -374,7 +394,7 @@ impl Engine {
             memory,
             level0,
             debt,
-            space: SpaceFacts::default(),
+            space: self.space_facts(f.pace.garbage, compacts && f.pace.space.gives()),
         };
         let expansion = f.pace.expansion();
         let in_payload = |bytes: u64| (bytes as f64 * expansion) as u64;
@@ -382,7 +402,7 @@ impl Engine {
             f.pace.flushed_payload + flushed_bytes,
             in_payload(f.pace.level0_retired + done),
             in_payload(f.pace.debt.retired_bytes()),
-            0,
+            in_payload(f.pace.space.bytes()),
         ];
         (facts, retired)
     }

@@ -1,5 +1,6 @@
 //! The write controller: the policy in force, and the rate under which leaders of write groups wait.
 
+use super::space_room::SpaceRoom;
 use super::state::rank;
 use super::write_times::WriteTimes;
 use crate::options::{DbOptions, WriteThrottlePolicy};
@@ -48,6 +49,7 @@ pub(crate) struct Throttle {
     /// Copy of what `inner` says of the policy. Relaxed: writers act by the gate.
     is_smooth: AtomicBool,
     times: WriteTimes,
+    room: SpaceRoom,
     inner: Mutex<(ThrottleSettings, Leading)>,
     /// Writes on their way that others wait for: no writer stops or is delayed before them. Relaxed: raised under the
     /// state mutex, under which writers look before they wait.
@@ -60,6 +62,7 @@ impl Throttle {
         Self {
             is_smooth: AtomicBool::new(settings.policy.is_outside_queue()),
             times: WriteTimes::default(),
+            room: SpaceRoom::default(),
             inner: Mutex::new(rank::LEAF, (settings, leading)),
             urgent: AtomicUsize::new(0),
         }
@@ -109,6 +112,11 @@ impl Throttle {
     /// What writers waited for, and where their time went.
     pub(crate) fn times(&self) -> &WriteTimes {
         &self.times
+    }
+
+    /// Room that is left for tables.
+    pub(super) fn room(&self) -> &SpaceRoom {
+        &self.room
     }
 
     /// Returns whether every writer is paced by itself.

@@ -300,6 +300,13 @@ impl DbState {
         }
     }
 
+    /// Says that a compaction that read `bytes` is about to be installed.
+    pub(crate) fn compacted(&mut self, id: u32, bytes: u64) {
+        if let Some(f) = self.family_mut(id) {
+            f.pace.compacted(bytes);
+        }
+    }
+
     /// Returns whether background work is over for good.
     pub fn ends(&self) -> bool {
         self.closing || self.canceled

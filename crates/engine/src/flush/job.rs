@@ -350,6 +350,7 @@ impl Engine {
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
         // takes the last of the space, once the error is set.
         let space = self.check_space();
+        self.look_at_space();
         if space.is_ok() {
             self.release_flushes(picked);
         }

@@ -7,4 +7,4 @@
 mod run;
 mod tree;
 
-pub use run::{Outcome, Params, random_params, run};
+pub use run::{Outcome, Params, Sight, random_params, run};

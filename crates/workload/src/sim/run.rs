@@ -5,7 +5,7 @@ use spanlith::picker::CompactionPlan;
 use spanlith::version::LevelOptions;
 use spanlith_pace::{
     Bucket, Change, DebtFacts, Evenness, Facts, Leading, Level0Facts, MemoryFacts, Smooth,
-    SmoothOptions, SpaceFacts, SpeedUpInput, StallCondition, StallInput, ThrottlePolicy,
+    SmoothOptions, SpaceFacts, SpeedUpInput, Stage, StallCondition, StallInput, ThrottlePolicy,
     TwoStageOptions, WorkDebt, evenness, stall_condition, swing, wants_speed_up,
 };
 
@@ -110,6 +110,8 @@ impl Params {
 pub struct Outcome {
     /// Bytes admitted in each 100 ms.
     pub series: Vec<f64>,
+    /// What there was to see at the end of each.
+    pub sights: Vec<Sight>,
     /// How even they are, without the first third.
     pub even: Evenness,
     /// The same by the second.
@@ -126,6 +128,15 @@ pub struct Outcome {
     pub debt_max: u64,
     /// Bytes that compactions wrote by bytes that writers wrote.
     pub amplification: f64,
+}
+
+/// Describes a moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sight {
+    /// Files of level 0.
+    pub files: usize,
+    /// Bytes per second that writers are allowed under the policy `smooth`, and the stage that decides; `None` if all pass.
+    pub pace: Option<(f64, Stage)>,
 }
 
 /// A compaction that runs.
@@ -160,6 +171,7 @@ struct Sim<'a> {
     is_behind: bool,
     next_tick: f64,
     now: f64,
+    pace: Option<(f64, Stage)>,
     out: Outcome,
 }
 
@@ -231,6 +243,7 @@ pub fn run(p: &Params) -> Outcome {
         is_behind: false,
         next_tick: 0.0,
         now: 0.0,
+        pace: None,
         out: Outcome::default(),
     };
     sim.install(Change::External);
@@ -246,6 +259,10 @@ pub fn run(p: &Params) -> Outcome {
         window += sim.admitted - before;
         if (i + 1) % per_window == 0 {
             sim.out.series.push(window);
+            sim.out.sights.push(Sight {
+                files: sim.tree.version.num_files(0),
+                pace: sim.pace,
+            });
             window = 0.0;
         }
     }
@@ -411,6 +428,7 @@ impl Sim<'_> {
                 self.smooth
                     .tick(nanos, &self.facts(), self.retired(), self.admitted as u64);
             self.bucket.set_rate(nanos, decision.rate);
+            self.pace = decision.rate.zip(decision.stage);
         }
         // As much as is released, in one piece.
         let rate = self.bucket.rate();

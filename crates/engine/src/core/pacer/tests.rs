@@ -3,13 +3,23 @@
 use super::*;
 use crate::Db;
 use crate::options::{CfOptions, CompactionStyle};
-use spanlith_env::{Env, ManualExecutor, MemFs};
+use spanlith_env::{Env, ManualExecutor, MemFs, SstFileManager, SstFileManagerOptions};
 use std::sync::Arc;
 
 const MEMTABLE: u64 = 64 << 10;
 
 fn open(style: CompactionStyle, hard_limit: u64) -> (Db, Arc<ManualExecutor>) {
+    open_within(style, hard_limit, 0)
+}
+
+/// With a manager of tables that may take `space` bytes; 0: no limit.
+fn open_within(style: CompactionStyle, hard_limit: u64, space: u64) -> (Db, Arc<ManualExecutor>) {
     let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 7);
+    let manager = SstFileManagerOptions {
+        max_space_bytes: space,
+        ..SstFileManagerOptions::default()
+    };
+    let manager = SstFileManager::new(&env, manager);
     let cf = CfOptions::new()
         .compaction_style(style)
         .write_buffer_size(MEMTABLE)
@@ -22,7 +32,7 @@ fn open(style: CompactionStyle, hard_limit: u64) -> (Db, Arc<ManualExecutor>) {
         .soft_pending_compaction_bytes_limit(hard_limit / 2)
         .hard_pending_compaction_bytes_limit(hard_limit);
     let db = Db::builder("/db").create_if_missing(true).env(env);
-    let db = db.no_info_log().cf_options(cf);
+    let db = db.no_info_log().cf_options(cf).sst_file_manager(manager);
     let db = db.set("write_throttle_policy=smooth").unwrap();
     (db.open().unwrap(), executor)
 }
@@ -114,5 +124,62 @@ fn with_compactions_held_back_only_memory_presses() {
     assert!(pressures(&db)[Stage::Level0 as usize] > 0.0);
     executor.run_until_idle();
     assert_eq!(pressures(&db)[Stage::Level0 as usize], 0.0);
+    db.close().unwrap();
+}
+
+/// Space presses only while compactions give some back: with overwrites, not with new keys.
+#[test]
+fn space_presses_where_compactions_give_some_back() {
+    const KEYS: u32 = 500;
+    for overwrites in [true, false] {
+        let (db, executor) = open(CompactionStyle::Level, 0);
+        let room = db.engine().throttle.room();
+        let mut seen = 0.0f64;
+        for round in 0..4000u32 {
+            let key = match overwrites {
+                true => round.wrapping_mul(7919) % KEYS,
+                false => round.wrapping_mul(7919),
+            };
+            let value = vec![b'v'; 2000];
+            db.default_cf().put(key.to_be_bytes(), value).unwrap();
+            if round % 100 != 0 {
+                continue;
+            }
+            // A disk that is half as empty as it should be.
+            room.note(4500, 1000);
+            let before = pressures(&db)[Stage::Space as usize];
+            seen = seen.max(before);
+            if before > 0.0 {
+                assert!(executor.pending() > 0, "round {round}: {before}");
+            }
+            executor.run_until_idle();
+            room.note(4500, 1000);
+            let after = pressures(&db)[Stage::Space as usize];
+            assert_eq!(after, 0.0, "round {round}: nothing is due any more");
+        }
+        let expected = if overwrites { 0.5 } else { 0.0 };
+        assert!((seen - expected).abs() < 1e-9, "{overwrites}: {seen}");
+        db.close().unwrap();
+    }
+}
+
+/// The limit of a manager presses from four fifths of it on.
+#[test]
+fn the_limit_of_a_manager_is_space() {
+    let (db, executor) = open_within(CompactionStyle::Level, 0, 1 << 20);
+    let facts = |db: &Db| db.engine().space_facts(SpaceFacts::default(), true);
+    assert_eq!((facts(&db).used, facts(&db).max), (0, 1 << 20));
+    for i in 0..450u32 {
+        db.default_cf()
+            .put(i.to_be_bytes(), vec![b'v'; 2000])
+            .unwrap();
+        if i % 30 == 0 {
+            executor.run_until_idle();
+        }
+    }
+    db.flush(true).unwrap();
+    let s = facts(&db);
+    assert!(s.used > s.target && s.used < s.max, "{s:?}");
+    assert_eq!(s.target, (0.8 * f64::from(1 << 20)) as u64);
     db.close().unwrap();
 }
