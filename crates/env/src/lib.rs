@@ -4,6 +4,7 @@
 //! it and a failure has a seed.
 #![deny(unsafe_code)]
 
+pub mod calls;
 pub mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -27,6 +28,7 @@ pub mod traits;
 mod uring;
 pub mod watch;
 
+pub use calls::{CallTap, CallsFs, FileCall, NoteCall};
 pub use clock::{SystemClock, VirtualClock};
 pub use device::{
     BlockDevice, DeviceAccess, Durability, Geometry, PosixDevice, create_device_file,

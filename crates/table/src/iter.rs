@@ -9,9 +9,9 @@ use crate::block::cursor::BlockCursor;
 use crate::block::seek::compare;
 use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::index::IndexTable;
+use crate::lookups::CachedKind;
 use crate::options::ReadParams;
 use crate::readahead::ReadAhead;
-use crate::reader::count::CachedKind;
 use crate::reader::{PrefixSeek, TableReader};
 use spanlith_base::keys::split_internal;
 use spanlith_base::{Error, Pinned, Result};
@@ -426,7 +426,7 @@ impl TableIter {
         let reader = &*self.reader;
         if let Some(found) = reader.cached_block(handle, &self.params)? {
             if self.params.is_counted {
-                reader.count_hit(CachedKind::Data, found.memory_usage());
+                reader.count_hit((CachedKind::Data, handle), &found, &self.params);
                 self.note_fetched();
             }
             self.cursor.set_block(found);
@@ -466,7 +466,7 @@ impl TableIter {
         if self.params.is_counted {
             let stored = handle.size + TRAILER_LEN as u64;
             reader.count_read(BlockKind::Data, stored);
-            reader.count_fill(CachedKind::Data, &found, &self.params);
+            reader.count_fill((CachedKind::Data, handle), &found, &self.params);
             self.note_fetched();
         }
         self.cursor.set_block(found);

@@ -36,6 +36,7 @@ mod charges;
 mod choice;
 mod counters;
 mod index;
+mod lookups;
 mod meter;
 mod output;
 mod readahead;
@@ -54,6 +55,7 @@ pub use filter::{FilterBalance, FilterKind};
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
+pub use lookups::{BlockLookup, CachedKind, GetLookup, LookupTap, Lookups, NoteLookup, Sought};
 pub use meter::WriteCounters;
 pub use options::{
     AutoReadahead, BuilderOptions, IndexShortening, ReadCounters, ReadParams, ReaderOptions,

@@ -5,6 +5,7 @@ use crate::choice::{CodecChoice, CodecMemory, CommonPrefix};
 use crate::collector::Collectors;
 use crate::filter::{FilterBalance, FilterKind};
 use crate::index::IndexType;
+use crate::lookups::LookupTap;
 use crate::meter::WriteCounters;
 use crate::{BlockCache, CacheCharges, Compression, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
@@ -242,6 +243,8 @@ pub struct ReadCounters {
     pub statistics: Option<Arc<Statistics>>,
     /// Measures how long reads take.
     pub clock: Arc<dyn Clock>,
+    /// Is told which blocks are looked up in the cache, while it is on.
+    pub lookups: Option<Arc<LookupTap>>,
 }
 
 /// How a table is opened.

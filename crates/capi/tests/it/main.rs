@@ -18,5 +18,6 @@ mod priorities;
 mod requests;
 mod support;
 mod timestamps;
+mod traces;
 mod transactions;
 mod ttl;

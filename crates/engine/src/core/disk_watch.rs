@@ -23,7 +23,7 @@ impl Engine {
     /// Starts looking, if the options say so. The timer also sees whether writers are idle.
     pub(crate) fn watch_disk(&self) {
         let bound = Duration::from_secs(self.c.options.own.disk_stall_threshold);
-        let period = match (&self.c.watch, self.c.options.own.evidence) {
+        let period = match (&self.c.watchers.stalls, self.c.options.own.evidence) {
             (Some(_), _) => (bound / LOOKS).clamp(PERIODS.1, PERIODS.0),
             (None, true) => PERIODS.0,
             (None, false) => return,
@@ -47,7 +47,7 @@ impl Engine {
 
     /// One look.
     fn look_at_disk(&self) {
-        let Some(watch) = &self.c.watch else {
+        let Some(watch) = &self.c.watchers.stalls else {
             return;
         };
         let bound = Duration::from_secs(self.c.options.own.disk_stall_threshold);

@@ -13,7 +13,7 @@ use super::times::TimesTimer;
 use super::transactions::Transactions;
 use super::{
     DbCounters, Directories, Family, FamilySet, ManifestState, Outstanding, Request, Resources,
-    SnapshotList, StatsHistory, Tracing,
+    SnapshotList, StatsHistory, Tracing, Watchers,
 };
 use crate::info_log::InfoLog;
 use crate::listener::{Listeners, WriteStallInfo};
@@ -23,7 +23,7 @@ use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, CommitOrder, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, FileLock, IoWatch, Process, Stalled};
+use spanlith_env::{Env, FileLock, Process, Stalled};
 use spanlith_wal::{LogPlace, LogStore, LogWriter};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -60,8 +60,8 @@ pub(crate) struct Components {
     pub statistics: Option<Arc<Statistics>>,
     /// Says who is told what happens.
     pub listeners: Arc<Listeners>,
-    /// Knows which writing calls are under way; `env` tells it.
-    pub watch: Option<Arc<IoWatch>>,
+    /// Who is told of calls to the file system and of lookups in the block cache.
+    pub watchers: Watchers,
     /// The speed disk with the logs, if there is one.
     pub speed: Option<Speed>,
 }

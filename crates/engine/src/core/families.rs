@@ -106,6 +106,7 @@ impl Engine {
                 counters: Some(ReadCounters {
                     statistics: c.statistics.clone(),
                     clock: c.env.clock.clone(),
+                    lookups: Some(c.watchers.blocks.switch().clone()),
                 }),
                 ..super::reader_options(request, &c.io)
             },

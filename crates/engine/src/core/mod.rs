@@ -105,6 +105,6 @@ pub(crate) use stats::{
 };
 pub(crate) use stripped::{each_timestamp, strips_timestamps};
 pub(crate) use times::JobTimes;
-pub(crate) use tracing::Tracing;
+pub(crate) use tracing::{Tracing, Watchers};
 pub(crate) use warm::WrittenBy;
 pub(crate) use witness::WitnessClock;

@@ -117,7 +117,7 @@ impl Engine {
             class,
             Box::new(move || {
                 let _inside = callbacks::enter(callbacks::Place::Job);
-                let run = || match &me.c.watch {
+                let run = || match &me.c.watchers.stalls {
                     Some(watch) => watch.during(Path::new(what), WatchedCall::Job, job),
                     None => job(),
                 };

@@ -3,18 +3,48 @@
 use super::{Engine, Payload, gate};
 use crate::info_log::InfoLog;
 use crate::trace::{
-    Extension, OnStop, Ordered, Recorder, RecorderOptions, Tap, Ticket, TraceOptions, TraceSummary,
-    filter, kinds,
+    BlockTrace, BlockTraceOptions, CallTrace, Extension, OnStop, Ordered, Recorder,
+    RecorderOptions, Tap, Ticket, TraceKind, TraceOptions, TraceSummary, busy, filter, kinds,
 };
 use spanlith_base::{Error, Result};
-use spanlith_env::FileSystem;
+use spanlith_env::{Env, FileSystem, IoWatch};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Who is told what the database does outside: of calls to the file system, and of blocks that are looked up.
+#[derive(Clone, Debug)]
+pub(crate) struct Watchers {
+    /// The outside world that nobody watches: trace files are written there.
+    pub outside: Env,
+    /// Knows which writing calls are under way.
+    pub stalls: Option<Arc<IoWatch>>,
+    /// I/O traces.
+    pub calls: Arc<CallTrace>,
+    /// Traces of looked-up blocks.
+    pub blocks: Arc<BlockTrace>,
+}
+
+impl Watchers {
+    /// Watches `env` from here on.
+    pub(crate) fn of(env: &mut Env, stalls: Option<Arc<IoWatch>>) -> Self {
+        let outside = env.clone();
+        let calls = Arc::new(CallTrace::new(env.clock.clone()));
+        env.fs = calls.wrap(env.fs.clone());
+        Self {
+            outside,
+            stalls,
+            calls,
+            blocks: Arc::default(),
+        }
+    }
+}
+
 /// The switches of traces.
 #[derive(Default)]
 pub(crate) struct Tracing {
+    /// Reads take part in a trace. Relaxed: a hint; written under the state mutex.
+    reads: AtomicBool,
     /// Says what callers ask.
     pub queries: Tap,
     /// Kinds that are not recorded. Relaxed, as the next: set before the switch, for a trace at a time.
@@ -31,6 +61,16 @@ impl Tracing {
         self.filter.load(Ordering::Relaxed) & bit == 0
     }
 
+    /// Returns whether reads take part in a trace: of queries, or of looked-up blocks.
+    #[inline]
+    pub(crate) fn concerns_reads(&self) -> bool {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    fn turn_reads(&self, on: bool) {
+        self.reads.store(on, Ordering::Relaxed);
+    }
+
     /// Returns whether leaders record writes.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
@@ -39,7 +79,7 @@ impl Tracing {
 
     /// Records a request, unless its kind is not wanted.
     pub(crate) fn record(&self, kind: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Option<Ticket> {
-        if !self.wants(bit_of(kind)) {
+        if !self.queries.is_on() || !self.wants(bit_of(kind)) {
             return None;
         }
         self.queries.record(kind, encode)
@@ -85,40 +125,108 @@ impl Engine {
         options: &TraceOptions,
     ) -> Result<()> {
         let how = RecorderOptions {
+            kind: TraceKind::Queries,
             max_bytes: options.max_trace_file_size,
             sampling: options.sampling_frequency,
             with_extension: options.with_extension,
         };
-        let clock = self.c.env.clock.clone();
-        let recorder = Recorder::create(fs, clock, path, &how, tell(&self.c.log))?;
+        let recorder = self.recorder(fs, path, &how)?;
         let t = &self.tracing;
         t.filter.store(options.filter, Ordering::Relaxed);
         t.is_ordered
             .store(options.preserve_write_order, Ordering::Relaxed);
         let old = t.queries.replace(Some(Arc::new(recorder)));
-        self.set_trace_gate();
+        self.set_trace_gates();
         if let Some(old) = old
-            && let Err(e) = old.finish(true)
+            && let Err(e) = old.finish()
         {
             self.c.log.warn(format_args!("the trace before: {e}"));
         }
         Ok(())
     }
 
+    fn recorder(
+        &self,
+        fs: &dyn FileSystem,
+        path: &Path,
+        how: &RecorderOptions,
+    ) -> Result<Recorder> {
+        let clock = self.c.env.clock.clone();
+        Recorder::create(fs, clock, path, how, tell(&self.c.log))
+    }
+
+    /// Begins a trace of looked-up blocks.
+    pub(crate) fn start_block_trace(
+        &self,
+        fs: &dyn FileSystem,
+        path: &Path,
+        options: &BlockTraceOptions,
+    ) -> Result<()> {
+        let blocks = &self.c.watchers.blocks;
+        if blocks.is_on() {
+            return Err(busy());
+        }
+        let how = RecorderOptions {
+            kind: TraceKind::Blocks,
+            max_bytes: options.max_trace_file_size,
+            // By blocks, not by lookups.
+            sampling: 1,
+            with_extension: false,
+        };
+        blocks.start(self.recorder(fs, path, &how)?, options)?;
+        self.set_trace_gates();
+        Ok(())
+    }
+
+    /// Ends the trace of looked-up blocks; nothing happens without one.
+    pub(crate) fn end_block_trace(&self) -> Result<Option<TraceSummary>> {
+        let ended = self.c.watchers.blocks.end();
+        self.set_trace_gates();
+        ended
+    }
+
+    /// Begins a trace of calls of the file system.
+    pub(crate) fn start_io_trace(
+        &self,
+        fs: &dyn FileSystem,
+        path: &Path,
+        options: &TraceOptions,
+    ) -> Result<()> {
+        let calls = &self.c.watchers.calls;
+        if calls.is_on() {
+            return Err(busy());
+        }
+        let how = RecorderOptions {
+            kind: TraceKind::Calls,
+            max_bytes: options.max_trace_file_size,
+            sampling: options.sampling_frequency,
+            with_extension: false,
+        };
+        calls.start(self.recorder(fs, path, &how)?)
+    }
+
+    /// Ends the trace of calls of the file system; nothing happens without one.
+    pub(crate) fn end_io_trace(&self) -> Result<Option<TraceSummary>> {
+        self.c.watchers.calls.end()
+    }
+
     /// Ends the trace of queries.
     pub(crate) fn end_trace(&self) -> Result<TraceSummary> {
         let ended = self.tracing.queries.replace(None);
-        self.set_trace_gate();
+        self.set_trace_gates();
         match ended {
-            Some(recorder) => recorder.finish(true),
+            Some(recorder) => recorder.finish(),
             None => Err(Error::io("No trace file to close")),
         }
     }
 
-    /// Has writers look whether they are traced, or no more. Whoever of several comes last sees what holds.
-    fn set_trace_gate(&self) {
+    /// Has writers and readers look whether they are traced, or no more. Whoever of several comes last sees what holds.
+    fn set_trace_gates(&self) {
         let _state = self.state.lock();
-        match self.tracing.queries.is_on() {
+        let queries = self.tracing.queries.is_on();
+        self.tracing
+            .turn_reads(queries || self.c.watchers.blocks.is_on());
+        match queries {
             true => self.write_gate.fetch_or(gate::TRACE, Ordering::Relaxed),
             false => self.write_gate.fetch_and(!gate::TRACE, Ordering::Relaxed),
         };
@@ -126,9 +234,13 @@ impl Engine {
 
     /// Ends all traces, as the database closes.
     pub(crate) fn end_traces(&self) {
-        if let Some(recorder) = self.tracing.queries.replace(None)
-            && let Err(e) = recorder.finish(true)
-        {
+        let queries = self.tracing.queries.replace(None);
+        let ended = [
+            queries.map(|recorder| recorder.finish()).transpose(),
+            self.end_block_trace(),
+            self.end_io_trace(),
+        ];
+        for e in ended.into_iter().filter_map(Result::err) {
             self.c.log.warn(format_args!("trace: {e}"));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::ttl::unwrap_ttl;
 use super::{Db, FamilyOptions, Secondary};
-use crate::core::{Resources, Speed, SpeedSource};
+use crate::core::{Resources, Speed, SpeedSource, Watchers};
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
 use crate::listener::{EventListener, Listeners};
@@ -422,6 +422,7 @@ impl OpenBuilder {
             env.fs = Arc::new(WatchedFs::new(env.fs, calls.clone()));
             watch = Some(calls);
         }
+        let watchers = Watchers::of(&mut env, watch);
         if self.write_prepared && !read_only {
             return Err(Error::not_supported(
                 "the policy write-prepared, except for reading only",
@@ -455,7 +456,7 @@ impl OpenBuilder {
             options: self.options,
             families,
             resources: self.resources,
-            watch,
+            watchers,
             speed,
             read_only,
             secondary: None,

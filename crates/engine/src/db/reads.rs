@@ -24,6 +24,7 @@ impl Db {
         // In the caller's order.
         let ticket =
             (self.engine()).trace_multi_get(keys.iter().map(|(cf, key)| (cf.family.id, *key)));
+        let _lookups = self.engine().trace_lookups(options);
         let mut parts: Vec<FamilyKeys<'_>> = Vec::new();
         let mut part_of: BTreeMap<u32, usize> = BTreeMap::new();
         let mut places = Vec::with_capacity(keys.len());

@@ -27,8 +27,9 @@ impl Db {
         if let Some(errors) = self.engine().refused(&families, options) {
             return errors.into_iter().map(Err).collect();
         }
-        let mut options = options.clone();
         let engine = self.engine();
+        let _lookups = engine.trace_lookups(options);
+        let mut options = options.clone();
         options
             .snapshot
             .get_or_insert_with(|| engine.take_snapshot());

@@ -4,7 +4,9 @@ use super::Db;
 use super::cursor_moves::Move;
 use crate::core::{Engine, Family};
 use crate::read::ReadOptions;
-use crate::trace::{Extension, Ticket, TraceOptions, TraceSummary, kinds, put_seek};
+use crate::trace::{
+    BlockTraceOptions, Extension, Ticket, TraceOptions, TraceSummary, kinds, put_seek,
+};
 use spanlith_base::Result;
 use spanlith_env::Env;
 use std::path::Path;
@@ -12,7 +14,7 @@ use std::path::Path;
 impl Db {
     /// The outside world it was opened in.
     pub fn env(&self) -> &Env {
-        &self.engine().c.env
+        &self.engine().c.watchers.outside
     }
 
     /// Begins to record what callers ask in a file of RocksDB's format, which its tools read
@@ -41,6 +43,68 @@ impl Db {
     /// `Io` if no trace is being written, or why it stopped earlier.
     pub fn end_trace(&self) -> Result<TraceSummary> {
         self.engine().end_trace()
+    }
+
+    /// Begins to record which blocks are looked up in the block cache: for whom, which, and whether they were there. The
+    /// file has RocksDB's format, which `block_cache_trace_analyzer` reads. Gets, multi-gets, iterators made from now on,
+    /// and tables that are opened take part; compactions read past the cache. It costs a get as much as statistics do,
+    /// and a record for each lookup. A file that cannot be written later stops the trace, not the database.
+    ///
+    /// # Errors
+    /// `Busy` while such a trace is being written; of creating the file.
+    pub fn start_block_cache_trace(
+        &self,
+        path: impl AsRef<Path>,
+        options: &BlockTraceOptions,
+    ) -> Result<()> {
+        self.start_block_cache_trace_in(self.env(), path.as_ref(), options)
+    }
+
+    /// As [`Self::start_block_cache_trace`], in a file of another environment.
+    ///
+    /// # Errors
+    /// As [`Self::start_block_cache_trace`].
+    pub fn start_block_cache_trace_in(
+        &self,
+        env: &Env,
+        path: &Path,
+        options: &BlockTraceOptions,
+    ) -> Result<()> {
+        self.engine().start_block_trace(&*env.fs, path, options)
+    }
+
+    /// Ends the trace of looked-up blocks; `None` if there was none. Closing the database does the same.
+    ///
+    /// # Errors
+    /// Why it stopped earlier.
+    pub fn end_block_cache_trace(&self) -> Result<Option<TraceSummary>> {
+        self.engine().end_block_trace()
+    }
+
+    /// Begins to record the calls that the file system gets from this database: which, on which file, how many bytes
+    /// where, how long they took and how they ended. The file has RocksDB's format, which `io_tracer_parser` reads.
+    /// `max_trace_file_size` and `sampling_frequency` of the options are honoured; the others are of queries.
+    ///
+    /// # Errors
+    /// `Busy` while such a trace is being written; of creating the file.
+    pub fn start_io_trace(&self, path: impl AsRef<Path>, options: &TraceOptions) -> Result<()> {
+        self.start_io_trace_in(self.env(), path.as_ref(), options)
+    }
+
+    /// As [`Self::start_io_trace`], in a file of another environment.
+    ///
+    /// # Errors
+    /// As [`Self::start_io_trace`].
+    pub fn start_io_trace_in(&self, env: &Env, path: &Path, options: &TraceOptions) -> Result<()> {
+        self.engine().start_io_trace(&*env.fs, path, options)
+    }
+
+    /// Ends the trace of calls of the file system; `None` if there was none. Closing the database does the same.
+    ///
+    /// # Errors
+    /// Why it stopped earlier.
+    pub fn end_io_trace(&self) -> Result<Option<TraceSummary>> {
+        self.engine().end_io_trace()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads that are recorded in a trace, as their calls begin.
+//! Reads that are recorded in a trace, as their calls begin, or whose lookups of blocks are.
 
 use super::ReadOptions;
 use super::multi_get::Sink;
@@ -18,7 +18,12 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
         let ticket = self.trace_get(family, key);
-        let answer = self.get_untraced(family, key, options);
+        let lookups = self.trace_lookups(options);
+        // Readers of tables tell of counted reads only.
+        let answer = match lookups.is_some() {
+            true => self.get_observed(family, key, options),
+            false => self.get_untraced(family, key, options),
+        };
         if let Some(ticket) = ticket {
             let size = |value: &Pinned| value.len();
             self.extend_get(
@@ -38,6 +43,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Timed>> {
         let ticket = self.trace_get(family, key);
+        let _lookups = self.trace_lookups(options);
         let answer = self.get_timed_untraced(family, key, options);
         if let Some(ticket) = ticket {
             let size = |found: &Timed| found.0.len();
@@ -58,6 +64,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Entity>> {
         let ticket = self.trace_get(family, key);
+        let _lookups = self.trace_lookups(options);
         let answer = self.get_entity_untraced(family, key, options);
         if let Some(ticket) = ticket {
             let size = |_: &Entity| 0;
@@ -79,6 +86,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Vec<Pinned>> {
         let ticket = self.trace_get(family, key);
+        let _lookups = self.trace_lookups(options);
         let answer = self.merge_operands_untraced(family, key, max, options);
         if let Some(ticket) = ticket {
             let found = answer.as_ref().ok().filter(|all| !all.is_empty());
@@ -98,6 +106,7 @@ impl Engine {
         sink: &mut Sink<'_>,
     ) {
         let ticket = self.trace_multi_get(keys.iter().map(|key| (family.id, *key)));
+        let _lookups = self.trace_lookups(options);
         let (mut found, mut bytes) = (0, 0);
         self.multi_get_untraced(family, keys, options, &mut |at, answer| {
             if let Ok(Some(value)) = &answer {
@@ -107,6 +116,12 @@ impl Engine {
             sink(at, answer);
         });
         self.extend_multi_get(ticket, family.id, found, bytes);
+    }
+
+    /// Blocks that are looked up until the result is dropped belong to this read, if a trace of them is being written.
+    pub(crate) fn trace_lookups(&self, options: &ReadOptions) -> Option<impl Drop + use<>> {
+        let blocks = &self.c.watchers.blocks;
+        blocks.enter_get(options.snapshot.is_some())
     }
 
     fn trace_get(&self, family: &Family, key: &[u8]) -> Option<Ticket> {

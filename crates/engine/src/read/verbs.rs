@@ -39,7 +39,8 @@ const CONSISTENT_TRIES: usize = 3;
 impl Engine {
     #[inline]
     pub(super) fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
-        self.context_counted(family, options, self.is_observed())
+        let is_counted = self.is_observed() || self.c.watchers.blocks.is_on();
+        self.context_counted(family, options, is_counted)
     }
 
     /// As [`Self::context`], where it is known whether someone counts.
@@ -146,7 +147,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
-        if self.tracing.queries.is_on() {
+        if self.tracing.concerns_reads() {
             return self.get_traced(family, key, options);
         }
         self.get_untraced(family, key, options)
@@ -184,7 +185,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Timed>> {
-        if self.tracing.queries.is_on() {
+        if self.tracing.concerns_reads() {
             return self.get_timed_traced(family, key, options);
         }
         self.get_timed_untraced(family, key, options)
@@ -230,7 +231,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Entity>> {
-        if self.tracing.queries.is_on() {
+        if self.tracing.concerns_reads() {
             return self.get_entity_traced(family, key, options);
         }
         self.get_entity_untraced(family, key, options)
@@ -283,7 +284,7 @@ impl Engine {
         max: usize,
         options: &ReadOptions,
     ) -> Result<Vec<Pinned>> {
-        if self.tracing.queries.is_on() {
+        if self.tracing.concerns_reads() {
             return self.merge_operands_traced(family, key, max, options);
         }
         self.merge_operands_untraced(family, key, max, options)
@@ -340,7 +341,7 @@ impl Engine {
         options: &ReadOptions,
         sink: &mut Sink<'_>,
     ) {
-        if self.tracing.queries.is_on() {
+        if self.tracing.concerns_reads() {
             return self.multi_get_traced(family, keys, options, sink);
         }
         self.multi_get_untraced(family, keys, options, sink);
@@ -620,7 +621,8 @@ impl Engine {
             ));
         }
         let mut params = options.params();
-        params.is_counted = self.c.statistics.is_some() || perf::was_raised();
+        params.is_counted =
+            self.c.statistics.is_some() || perf::was_raised() || self.c.watchers.blocks.is_on();
         params.activity = ReadActivity::Iterator;
         let mut superversion = family.superversion.load_full();
         if let Some(timestamp) = &options.timestamp

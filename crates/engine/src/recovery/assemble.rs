@@ -67,7 +67,7 @@ pub(super) fn assemble(
         logs: Arc::new(log_files(request, &dirs)),
         dirs,
         options: request.options.at_open(),
-        watch: request.watch.clone(),
+        watchers: request.watchers.clone(),
         speed: request.speed.clone().filter(|s| s.fs.disk().is_some()),
     };
     let mut slots = Vec::with_capacity(families.len());

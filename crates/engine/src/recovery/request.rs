@@ -2,14 +2,14 @@
 
 use super::best_efforts::list_manifests;
 use super::wal_filter::WalFilter;
-use crate::core::{Engine, FamilyRequest, Resources, Speed};
+use crate::core::{Engine, FamilyRequest, Resources, Speed, Watchers};
 use crate::info_log::Logger;
 use crate::listener::Listeners;
 use crate::options::DbOptions;
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::Result;
 use spanlith_base::stats::Statistics;
-use spanlith_env::{Env, IoWatch};
+use spanlith_env::Env;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub struct OpenRequest {
     pub(crate) families: Vec<FamilyRequest>,
     /// Budgets and limits shared with other databases.
     pub(crate) resources: Resources,
-    /// Knows which writing calls are under way; `env` tells it.
-    pub watch: Option<Arc<IoWatch>>,
+    /// Who is told of calls to the file system, which `env` tells, and of lookups in the block cache.
+    pub(crate) watchers: Watchers,
     /// The speed disk that was asked for or that CURRENT names; `env` has its logs once it is attached.
     pub(crate) speed: Option<Speed>,
     /// Change nothing on disk.
@@ -59,7 +59,7 @@ impl OpenRequest {
             families: self.families.clone(),
             resources: self.resources.clone(),
             speed: self.speed.clone(),
-            watch: self.watch.clone(),
+            watchers: self.watchers.clone(),
             read_only: self.read_only,
             secondary: self.secondary.clone(),
             before: self.before.clone(),

@@ -272,7 +272,7 @@ impl AsyncCf {
         let engine = self.engine();
         let is_memory_only = is_memory_only(options);
         // A trace has each read once. In a child of the process there is no thread to do it.
-        if !engine.tracing.queries.is_on() || !engine.process.is_current() || is_memory_only {
+        if !engine.tracing.concerns_reads() || !engine.process.is_current() || is_memory_only {
             let mut quick = options.clone();
             quick.cache_only |= engine.process.is_current();
             match at_hand(engine, self.family(), &quick) {

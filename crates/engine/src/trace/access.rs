@@ -37,6 +37,16 @@ impl BlockCaller {
     pub const GET: Self = Self(1);
     /// A multi-get.
     pub const MULTI_GET: Self = Self(2);
+    /// An iterator.
+    pub const ITERATOR: Self = Self(3);
+    /// A verification of checksums.
+    pub const VERIFY_CHECKSUM: Self = Self(5);
+    /// A table that is opened.
+    pub const PREFETCH: Self = Self(9);
+    /// A compaction.
+    pub const COMPACTION: Self = Self(10);
+    /// None of the others.
+    pub const UNCATEGORIZED: Self = Self(14);
 
     /// Words for people; `unknown` for numbers that no release has written.
     pub fn name(self) -> &'static str {

@@ -6,9 +6,12 @@
 //! apart. The format: `docs/formats/trace.md`. Nothing of a trace is protected by a checksum, and a trace
 //! whose process ended early stops anywhere; that is no damage ([`TraceReader::torn`]).
 //!
-//! Traces are written by [`recorder`], without a lock that callers share.
+//! Traces are written by [`recorder`], without a lock that callers share: those of queries where callers come in, those of
+//! blocks ([`blocks`]) and calls ([`calls`]) where readers of tables and the file system tell of them.
 
 mod access;
+mod blocks;
+mod calls;
 mod encode;
 mod extension;
 mod header;
@@ -21,6 +24,9 @@ mod sink;
 mod tests;
 
 pub use access::{BlockAccess, BlockCaller, BlockReference, FileCall, TracedBlock};
+pub use blocks::BlockTraceOptions;
+pub(crate) use blocks::{BlockTrace, busy};
+pub(crate) use calls::CallTrace;
 pub use encode::{
     RELEASE, put_access_header, put_get, put_multi_get, put_query_header, put_record, put_seek,
     put_write_head,
@@ -30,7 +36,7 @@ pub use header::{TraceForm, TraceHeader};
 pub use options::{TraceOptions, filter};
 pub use query::{MultiGetKeys, Query};
 pub use reader::{RawRecord, TornTrace, TraceReader};
-pub(crate) use recorder::{OnStop, Ordered, Recorder, RecorderOptions, Tap, Ticket};
+pub(crate) use recorder::{OnStop, Ordered, Recorder, RecorderOptions, Tap, Ticket, TraceKind};
 pub use recorder::{TraceSummary, extension_path};
 
 /// Byte that says what a record is.

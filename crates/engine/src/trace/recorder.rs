@@ -8,10 +8,10 @@
 //!
 //! [`Tap`] is the switch: off, it costs one relaxed load. A file that cannot be written stops the trace and nothing else.
 
-use super::encode::{put_query_header, put_record};
+use super::encode::{put_access_header, put_query_header, put_record};
 use super::extension::Extension;
 use super::kinds;
-use super::sink::{EXTENSION, Sink};
+use super::sink::{EXTENSION, Sink, Times};
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
 use spanlith_env::{Clock, FileSystem, IoActivity};
@@ -37,8 +37,34 @@ pub(super) const HEAD: usize = 13;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+/// What a trace is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TraceKind {
+    /// Requests of callers.
+    Queries,
+    /// Blocks that are looked up.
+    Blocks,
+    /// Calls of the file system.
+    Calls,
+}
+
+impl TraceKind {
+    fn put_header(self, to: &mut Vec<u8>) {
+        match self {
+            Self::Queries => put_query_header(to),
+            Self::Blocks | Self::Calls => put_access_header(to),
+        }
+    }
+
+    /// Returns whether the last record says that the trace was ended.
+    fn has_end(self) -> bool {
+        self == Self::Queries
+    }
+}
+
 /// How a trace is written.
 pub(crate) struct RecorderOptions {
+    pub kind: TraceKind,
     pub max_bytes: u64,
     pub sampling: u64,
     /// The file beside it.
@@ -90,6 +116,7 @@ pub(crate) type OnStop = Box<dyn Fn(&Error) + Send + Sync>;
 /// A trace that is being written.
 pub(crate) struct Recorder {
     id: u64,
+    kind: TraceKind,
     clock: Arc<dyn Clock>,
     sampling: u64,
     with_extension: bool,
@@ -128,7 +155,7 @@ impl Recorder {
         let timestamp = clock.now_micros();
         let mut head = Vec::new();
         let mut payload = Vec::new();
-        put_query_header(&mut payload);
+        options.kind.put_header(&mut payload);
         put_record(&mut head, timestamp, kinds::BEGIN, &payload);
         file.append(&head)?;
         let extension = match options.with_extension {
@@ -141,9 +168,16 @@ impl Recorder {
                 Some(beside)
             }
         };
-        let base = (timestamp, clock.monotonic_nanos());
-        let sink = Sink::new(file, extension, base, options.max_bytes);
+        let times = match options.kind {
+            TraceKind::Calls => Times::Monotonic,
+            _ => Times::OfDay {
+                micros: timestamp,
+                nanos: clock.monotonic_nanos(),
+            },
+        };
+        let sink = Sink::new(file, extension, times, options.max_bytes);
         Ok(Self {
+            kind: options.kind,
             // Relaxed: it only has to be another one.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             clock,
@@ -302,12 +336,12 @@ impl Recorder {
     ///
     /// # Errors
     /// Why it stopped earlier; of the file. What was written is there in any case.
-    pub(crate) fn finish(&self, has_end: bool) -> Result<TraceSummary> {
+    pub(crate) fn finish(&self) -> Result<TraceSummary> {
         let mut sink = self.sink.lock();
         self.collect(&mut sink, true);
         sink.merge(u64::MAX);
         let now = self.clock.monotonic_nanos();
-        let mut summary = sink.finish(has_end.then_some(now))?;
+        let mut summary = sink.finish(self.kind.has_end().then_some(now))?;
         summary.dropped += self.dropped.load(Ordering::Relaxed);
         Ok(summary)
     }
@@ -360,6 +394,17 @@ impl Tap {
         let old = std::mem::replace(&mut *current, recorder);
         self.id.store(id, Ordering::Relaxed);
         old
+    }
+
+    /// Puts a trace in place if none is being written; false if one is.
+    pub(crate) fn begin(&self, recorder: Recorder) -> bool {
+        let mut current = self.current.lock();
+        let begins = current.is_none();
+        if begins {
+            self.id.store(recorder.id, Ordering::Relaxed);
+            *current = Some(Arc::new(recorder));
+        }
+        begins
     }
 
     /// Records a request of this moment; `encode` appends its payload. A ticket comes back if what becomes of the

@@ -46,6 +46,15 @@ enum Half {
     Extension(Extension),
 }
 
+/// What timestamps are, of records that carry nanoseconds of a clock that never goes back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Times {
+    /// Microseconds since 1970, of which so many had passed at that moment of the other clock.
+    OfDay { micros: u64, nanos: u64 },
+    /// The nanoseconds themselves.
+    Monotonic,
+}
+
 /// The file, and the one beside it.
 pub(super) struct Sink {
     file: Option<Box<dyn WritableFile>>,
@@ -54,8 +63,7 @@ pub(super) struct Sink {
     out_extension: Vec<u8>,
     taken: BTreeMap<u32, Taken>,
     halves: HashMap<(u32, u64), Half>,
-    /// Microseconds of the day's clock and nanoseconds of the other, at one moment.
-    base: (u64, u64),
+    times: Times,
     max_bytes: u64,
     bytes: u64,
     records: u64,
@@ -87,7 +95,7 @@ impl Sink {
     pub(super) fn new(
         file: Box<dyn WritableFile>,
         extension: Option<Box<dyn WritableFile>>,
-        base: (u64, u64),
+        times: Times,
         max_bytes: u64,
     ) -> Self {
         Self {
@@ -98,7 +106,7 @@ impl Sink {
             out_extension: Vec::new(),
             taken: BTreeMap::new(),
             halves: HashMap::new(),
-            base,
+            times,
             max_bytes,
             records: 0,
             dropped: 0,
@@ -254,7 +262,13 @@ impl Sink {
     }
 
     fn timestamp(&self, nanos: u64) -> u64 {
-        self.base.0 + nanos.saturating_sub(self.base.1) / 1000
+        match self.times {
+            Times::OfDay {
+                micros,
+                nanos: base,
+            } => micros + nanos.saturating_sub(base) / 1000,
+            Times::Monotonic => nanos,
+        }
     }
 
     /// Gives the files what was put together.

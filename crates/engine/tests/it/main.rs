@@ -1,6 +1,7 @@
 //! Tests of the engine through its public API.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
+mod access_traces;
 mod at_risk;
 mod backups;
 mod basic;

@@ -15,6 +15,7 @@ use crate::block::seek::Lookup;
 use crate::filter::Filter;
 use crate::format::BlockHandle;
 use crate::index::IndexTable;
+use crate::lookups::Lookups;
 use crate::options::ReadParams;
 use spanlith_base::keys::seek_tag;
 use spanlith_base::{Result, SequenceNumber};
@@ -95,6 +96,10 @@ impl TableReader {
             }
         };
         let mut memo = Memo::default();
+        let is_listened_to = params.is_counted && self.is_listened_to();
+        if is_listened_to {
+            Lookups::begin();
+        }
         let mut rest = keys;
         let mut n = 0;
         while let [key, behind @ ..] = rest {
@@ -102,17 +107,24 @@ impl TableReader {
                 (rest, n) = (behind, n + 1);
                 continue;
             }
-            let mut found = false;
+            let mut seen = None;
             let mut sink = |tag: u64, value: &[u8], block: &Arc<Block>| {
-                found = true;
+                seen = Some((tag, value.len()));
                 sink(n, tag, value, block)
             };
             let sought = (key.user_key, tag);
             key.result = self.get_remembering(&top, sought, (params, behind), &mut memo, &mut sink);
-            if params.is_counted && found && !params.skip_filters {
+            if params.is_counted && seen.is_some() && !params.skip_filters {
                 self.count_found(params);
             }
+            if is_listened_to {
+                self.note_searched(sought, seen, params, false);
+            }
             (rest, n) = (behind, n + 1);
+        }
+        if is_listened_to {
+            // What was read for keys that did not come to it.
+            self.note_searched((&[], tag), None, params, true);
         }
     }
 
@@ -195,6 +207,9 @@ impl TableReader {
                         }
                     }
                 };
+                if params.is_counted && self.is_listened_to() {
+                    Lookups::searched(handle.offset);
+                }
                 *data = Some((handle, block.clone()));
                 Ok(block)
             }

@@ -8,21 +8,15 @@ use super::filter::FilterPlace;
 use crate::activity::ReadActivity;
 use crate::block::Block;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
+use crate::lookups::{CachedKind, Lookups};
 use crate::options::ReadParams;
+use spanlith_base::keys::seek_tag;
 use spanlith_base::perf::{self, LevelCounter, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
 use spanlith_base::{Result, SequenceNumber};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Kinds of blocks in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CachedKind {
-    Data,
-    Index,
-    Filter,
-}
 
 impl CachedKind {
     /// Tickers of hit, miss, add, and bytes added.
@@ -92,9 +86,16 @@ impl TableReader {
         perf::add_at_level(counter, self.options.level, n);
     }
 
-    /// Counts a block of `bytes` found in the cache.
+    /// Counts a block found in the cache.
     #[cold]
-    pub(crate) fn count_hit(&self, kind: CachedKind, bytes: usize) {
+    pub(crate) fn count_hit(
+        &self,
+        (kind, handle): (CachedKind, BlockHandle),
+        block: &Block,
+        params: &ReadParams,
+    ) {
+        self.note_lookup((kind, handle), block, params, true);
+        let bytes = block.memory_usage();
         if let Some(s) = self.statistics() {
             s.add(kind.tickers()[0], 1);
             s.add(Ticker::BlockCacheHit, 1);
@@ -120,10 +121,16 @@ impl TableReader {
 
     /// Counts a block that was not in the cache, and its way into it.
     #[cold]
-    pub(crate) fn count_fill(&self, kind: CachedKind, block: &Block, params: &ReadParams) {
+    pub(crate) fn count_fill(
+        &self,
+        (kind, handle): (CachedKind, BlockHandle),
+        block: &Block,
+        params: &ReadParams,
+    ) {
         if params.bypass_cache || self.options.cache.is_none() {
             return;
         }
+        self.note_lookup((kind, handle), block, params, false);
         self.add_at_level(LevelCounter::BlockCacheMissCount, 1);
         let Some(s) = self.statistics() else {
             return;
@@ -142,7 +149,7 @@ impl TableReader {
 
     /// Counts what opening reads from here on, if somebody wants that, beginning with the footer.
     pub(super) fn begin_opening(&mut self) {
-        if self.statistics().is_none() && !perf::is_on() {
+        if self.statistics().is_none() && !perf::is_on() && !self.is_listened_to() {
             return;
         }
         let activity = ReadActivity::current();
@@ -165,7 +172,7 @@ impl TableReader {
     /// How blocks are read that belong to opening although it is over.
     pub(super) fn late_opening_params(&self) -> ReadParams {
         ReadParams {
-            is_counted: self.statistics().is_some() || perf::is_on(),
+            is_counted: self.statistics().is_some() || perf::is_on() || self.is_listened_to(),
             activity: ReadActivity::current(),
             ..ReadParams::default()
         }
@@ -532,17 +539,25 @@ impl TableReader {
         // The search of the index; those within blocks compare little.
         let steps = u64::BITS - self.properties.num_data_blocks.leading_zeros();
         perf::add(PerfCounter::UserKeyComparisonCount, steps.into());
-        let mut found = false;
-        self.get_unfiltered(
+        let mut seen = None;
+        let is_listened_to = self.is_listened_to();
+        if is_listened_to {
+            Lookups::begin();
+        }
+        let got = self.get_unfiltered(
             user_key,
             snapshot,
             params,
             |tag, value, block: &Arc<Block>| {
-                found = true;
+                seen = Some((tag, value.len()));
                 sink(tag, value, block)
             },
-        )?;
-        if found && !params.skip_filters {
+        );
+        if is_listened_to {
+            self.note_searched((user_key, seek_tag(snapshot)), seen, params, true);
+        }
+        got?;
+        if seen.is_some() && !params.skip_filters {
             self.count_found(params);
         }
         Ok(())

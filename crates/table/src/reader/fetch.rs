@@ -7,10 +7,10 @@
 )]
 
 use super::TableReader;
-use super::count::CachedKind;
 use crate::block::Block;
 use crate::block::protection::changed;
 use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
+use crate::lookups::CachedKind;
 use crate::options::ReadParams;
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_base::{Error, ErrorKind, Result};
@@ -285,7 +285,7 @@ impl TableReader {
         if params.is_counted
             && let Some(block) = &block
         {
-            self.count_hit(CachedKind::Data, block.memory_usage());
+            self.count_hit((CachedKind::Data, handle), block, params);
         }
         Ok(block)
     }
@@ -377,7 +377,7 @@ impl TableReader {
         let block = Arc::new(block);
         self.fill(handle, &block, params)?;
         if params.is_counted {
-            self.count_fill(CachedKind::Data, &block, params);
+            self.count_fill((CachedKind::Data, handle), &block, params);
         }
         Ok(block)
     }

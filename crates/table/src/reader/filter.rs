@@ -11,11 +11,11 @@
 )]
 
 use super::TableReader;
-use super::count::CachedKind;
 use crate::CacheRole;
 use crate::block::Block;
 use crate::filter::{FULL_FILTER_NAME, Filter, PARTITIONED_FILTER_NAME};
 use crate::format::{BlockHandle, BlockKind};
+use crate::lookups::CachedKind;
 use crate::options::ReadParams;
 use spanlith_base::keys::{MAX_SEQUENCE, seek_tag};
 use spanlith_base::perf::PerfCounter;
@@ -308,7 +308,7 @@ impl TableReader {
     fn cached_filter_top(&self, handle: BlockHandle, params: &ReadParams) -> Result<Arc<Block>> {
         if let Some(block) = self.cached_filter_meta(handle)? {
             if params.is_counted {
-                self.count_hit(CachedKind::Filter, block.memory_usage());
+                self.count_hit((CachedKind::Filter, handle), &block, params);
             }
             return Ok(block);
         }
@@ -317,7 +317,7 @@ impl TableReader {
         let block = Arc::new(block);
         self.insert_meta(handle, &block)?;
         if params.is_counted {
-            self.count_fill(CachedKind::Filter, &block, params);
+            self.count_fill((CachedKind::Filter, handle), &block, params);
         }
         Ok(block)
     }
@@ -351,7 +351,7 @@ impl TableReader {
     ) -> Option<Arc<Block>> {
         if let Some(block) = self.cached_filter_meta(handle).ok()? {
             if params.is_counted {
-                self.count_hit(CachedKind::Filter, block.memory_usage());
+                self.count_hit((CachedKind::Filter, handle), &block, params);
             }
             return Some(block);
         }
@@ -366,7 +366,7 @@ impl TableReader {
         let _ = self.insert_meta(handle, &block);
         if params.is_counted {
             self.count_time(PerfCounter::ReadFilterBlockNanos, began);
-            self.count_fill(CachedKind::Filter, &block, params);
+            self.count_fill((CachedKind::Filter, handle), &block, params);
         }
         Some(block)
     }

@@ -11,12 +11,12 @@
 )]
 
 use super::TableReader;
-use super::count::CachedKind;
 use crate::CacheRole;
 use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::format::{BlockHandle, BlockKind};
 use crate::index::{IndexForm, IndexTable, IndexType};
+use crate::lookups::CachedKind;
 use crate::options::ReadParams;
 use spanlith_base::Result;
 use spanlith_base::perf::PerfCounter;
@@ -142,7 +142,7 @@ impl TableReader {
         }
         if let Some(block) = self.cached_meta(handle)? {
             if params.is_counted {
-                self.count_hit(CachedKind::Index, block.memory_usage());
+                self.count_hit((CachedKind::Index, handle), &block, params);
             }
             return Ok(block);
         }
@@ -153,7 +153,7 @@ impl TableReader {
         self.insert_meta(handle, &block)?;
         if params.is_counted {
             self.count_time(PerfCounter::ReadIndexBlockNanos, began);
-            self.count_fill(CachedKind::Index, &block, params);
+            self.count_fill((CachedKind::Index, handle), &block, params);
         }
         Ok(block)
     }

@@ -18,6 +18,7 @@ mod fetch;
 mod filter;
 mod guard;
 mod index;
+mod lookups;
 mod open;
 mod verify;
 
