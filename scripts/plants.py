@@ -152,7 +152,7 @@ PLANTS = [
     ("values of other keys are served from blob files", ENGINE + "blob/reader.rs",
      "    } else if key != user_key {\n", "    } else if key.len() != user_key.len() {\n"),
     ("values that are read together change places", ENGINE + "blob/batch.rs",
-     "let from = (extent.offset - span.2) as usize;", "let from = (extents[span.0].1.offset - span.2) as usize;"),
+     "let from = (extent.offset - self.start) as usize;", "let from = (extent.offset - extent.offset.max(self.start)) as usize;"),
     ("the cache of values knows files only", ENGINE + "blob/cache.rs",
      "block: pointer.file << OFFSET_BITS | pointer.offset,", "block: pointer.file << OFFSET_BITS,"),
     ("relocated references are not counted as garbage", ENGINE + "compaction/job.rs",

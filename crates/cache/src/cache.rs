@@ -232,7 +232,7 @@ impl<V: Send + Sync + 'static> Cache<V> {
     pub fn tally<const N: usize>(&self, class: impl Fn(&V) -> usize) -> [(usize, usize); N] {
         let mut sums = [(0, 0); N];
         for shard in &self.inner.shards {
-            shard.lock().for_each(|value, charge| {
+            shard.lock().for_each(|_, value, charge| {
                 if let Some((count, bytes)) = sums.get_mut(class(value)) {
                     *count += 1;
                     *bytes += charge;
@@ -240,6 +240,13 @@ impl<V: Send + Sync + 'static> Cache<V> {
             });
         }
         sums
+    }
+
+    /// Shows every entry's key, value and charge, shard by shard. `see` is called under a lock and must only look.
+    pub fn visit(&self, mut see: impl FnMut(&CacheKey, &V, usize)) {
+        for shard in &self.inner.shards {
+            shard.lock().for_each(&mut see);
+        }
     }
 
     /// Number of entries. Visits every shard.

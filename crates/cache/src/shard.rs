@@ -101,11 +101,11 @@ impl<V> Shard<V> {
         self.table.capacity()
     }
 
-    /// Shows each entry's value and charge.
-    pub(crate) fn for_each(&self, mut see: impl FnMut(&V, usize)) {
+    /// Shows each entry's key, value and charge.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(&CacheKey, &V, usize)) {
         for slot in self.table.entries() {
             if let Some(value) = &slot.value {
-                see(value, slot.charge);
+                see(&slot.key, value, slot.charge);
             }
         }
     }

@@ -60,9 +60,9 @@ pub use crate::compaction::{
 pub use crate::core::{DefaultCache, Snapshot, StatsSlice, WriteClass};
 pub use core::SpeedSource;
 pub use db::{
-    Cf, Change, Changes, Cursor, Db, FamilyOptions, Iter, LevelMetric, LiveFile, LogFile,
-    MemoryOwner, Metrics, OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric, TimedValue,
-    WeakDb, WriteMetric, WrittenBytes,
+    Cf, Change, Changes, Cursor, Db, FamilyOptions, IndexResidency, Iter, LevelMetric, LiveFile,
+    LogFile, MemoryOwner, Metrics, OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric,
+    TimedValue, ValueRange, WeakDb, WriteMetric, WrittenBytes,
 };
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,

@@ -14,6 +14,7 @@ use crate::traits::{
     RandomAccessFile, ReadRequest, SequentialFile, Unlinked, WritableFile,
 };
 use spanlith_base::{Error, Result};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -249,6 +250,14 @@ impl RandomAccessFile for ToldRandom {
 
     fn advise(&self, access: Access) {
         self.inner.advise(access);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        // Reads that are to be told must come this way.
+        match self.tap.is_on() {
+            true => None,
+            false => self.inner.descriptor(),
+        }
     }
 
     fn read_ahead(&self, offset: u64, len: usize) {
@@ -499,6 +508,10 @@ impl FileSystem for CallsFs {
 
     fn free_space(&self, path: &Path) -> Result<u64> {
         self.inner.free_space(path)
+    }
+
+    fn total_space(&self, path: &Path) -> Option<u64> {
+        self.inner.total_space(path)
     }
 
     fn open_files_max(&self) -> Option<u64> {

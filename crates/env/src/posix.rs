@@ -26,6 +26,7 @@ use direct::{DirectRandom, DirectWritable};
 use spanlith_base::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -256,6 +257,10 @@ impl FileSystem for PosixFs {
         sys::free_space(path).map_err(|e| Error::from_io(errors::FREE_SPACE, path, e))
     }
 
+    fn total_space(&self, path: &Path) -> Option<u64> {
+        sys::total_space(path).ok()
+    }
+
     fn open_files_max(&self) -> Option<u64> {
         sys::open_files_max()
     }
@@ -322,7 +327,8 @@ impl RandomAccessFile for PosixRandom {
 
     fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
         // One read, or a kernel without the ring: as always.
-        if requests.len() < 2 || !uring::read_many(&self.file, requests) {
+        let fd = self.file.as_fd();
+        if requests.len() < 2 || !uring::read_many(|_| fd, requests) {
             for request in requests {
                 request.result = self.read_at(request.offset, request.buf);
             }
@@ -339,6 +345,10 @@ impl RandomAccessFile for PosixRandom {
                 Err(_) => self.read_at(r.offset, r.buf),
             };
         }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
     }
 
     fn advise(&self, access: Access) {

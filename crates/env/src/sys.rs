@@ -328,14 +328,27 @@ fn allocated(bytes: usize) -> usize {
     }
 }
 
-/// Bytes free for this process on the file system of `path`.
-pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
+/// Says how large the file system of `path` is, and how full.
+fn statvfs(path: &Path) -> io::Result<libc::statvfs> {
     let path = CString::new(path.as_os_str().as_bytes())
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     // SAFETY: `statvfs` is plain integers; all zeros is a valid value.
     let mut stat: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: `path` is a C string and `stat` a `statvfs`; both live across the call.
     again(|| check(unsafe { libc::statvfs(path.as_ptr(), &raw mut stat) }))?;
+    Ok(stat)
+}
+
+/// Bytes of the whole file system of `path`.
+pub(crate) fn total_space(path: &Path) -> io::Result<u64> {
+    let stat = statvfs(path)?;
+    #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    Ok((stat.f_blocks as u64).saturating_mul(stat.f_frsize as u64))
+}
+
+/// Bytes free for this process on the file system of `path`.
+pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
+    let stat = statvfs(path)?;
     // SAFETY: The call has no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     let blocks = if root { stat.f_bfree } else { stat.f_bavail };

@@ -6,6 +6,7 @@
 
 use crate::device::{BlockDevice, DeviceAccess};
 use spanlith_base::Result;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,6 +92,11 @@ pub trait RandomAccessFile: Send + Sync {
     fn advise(&self, _access: Access) {}
     /// Hints that `[offset, offset + len)` will be read soon. No effect is promised.
     fn read_ahead(&self, _offset: u64, _len: usize) {}
+    /// A descriptor of the operating system on which reads may be made beside this file, with the same results; `None`
+    /// if reads must come this way.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
     /// The path it was opened with, for messages.
     fn path(&self) -> &Path;
 }
@@ -267,6 +273,10 @@ pub trait FileSystem: Send + Sync {
     fn lock(&self, path: &Path) -> Result<Box<dyn FileLock>>;
     /// Bytes free for us on the file system that holds `path`.
     fn free_space(&self, path: &Path) -> Result<u64>;
+    /// Bytes of the whole file system that holds `path`, where that is known.
+    fn total_space(&self, _path: &Path) -> Option<u64> {
+        None
+    }
     /// How many files this process may have open, if there is a limit.
     fn open_files_max(&self) -> Option<u64> {
         None

@@ -14,16 +14,19 @@
 )]
 
 use crate::traits::ReadRequest;
-use std::fs::File;
+use std::os::fd::BorrowedFd;
 
 /// Reads in flight at most.
 #[cfg(all(target_os = "linux", feature = "io-uring"))]
 const ENTRIES: u32 = 64;
 
-/// Makes all `requests` on `file`. Results may be short, or errors without words. Returns false, with
-/// nothing done, where there is no ring.
+/// Makes all `requests`, each on the file that `file_of` names for its place. Results may be short, or errors without
+/// words. Returns false, with nothing done, where there is no ring.
 #[cfg(not(all(target_os = "linux", feature = "io-uring")))]
-pub(crate) fn read_many(_file: &File, _requests: &mut [ReadRequest<'_>]) -> bool {
+pub(crate) fn read_many<'f>(
+    _file_of: impl Fn(usize) -> BorrowedFd<'f>,
+    _requests: &mut [ReadRequest<'_>],
+) -> bool {
     false
 }
 
@@ -32,7 +35,7 @@ pub(crate) use ring::read_many;
 
 #[cfg(all(target_os = "linux", feature = "io-uring"))]
 mod ring {
-    use super::{ENTRIES, File, ReadRequest};
+    use super::{BorrowedFd, ENTRIES, ReadRequest};
     use crate::process::Process;
     use io_uring::{IoUring, opcode, types};
     use spanlith_base::Error;
@@ -49,9 +52,12 @@ mod ring {
         static RING: RefCell<Option<(Process, IoUring)>> = const { RefCell::new(None) };
     }
 
-    /// Makes all `requests` on `file`. Results may be short, or errors without words. Returns false,
-    /// with nothing done, where there is no ring.
-    pub(crate) fn read_many(file: &File, requests: &mut [ReadRequest<'_>]) -> bool {
+    /// Makes all `requests`, each on the file that `file_of` names for its place. Results may be short, or errors
+    /// without words. Returns false, with nothing done, where there is no ring.
+    pub(crate) fn read_many<'f>(
+        file_of: impl Fn(usize) -> BorrowedFd<'f>,
+        requests: &mut [ReadRequest<'_>],
+    ) -> bool {
         if IS_REFUSED.load(Ordering::Relaxed) {
             return false;
         }
@@ -72,9 +78,10 @@ mod ring {
                     }
                 }
             }
-            for group in requests.chunks_mut(ENTRIES as usize) {
+            for (n, group) in requests.chunks_mut(ENTRIES as usize).enumerate() {
+                let file_of = |at: usize| file_of(n * ENTRIES as usize + at);
                 let is_usable = match slot.as_mut() {
-                    Some((_, ring)) => read_group(ring, file, group),
+                    Some((_, ring)) => read_group(ring, file_of, group),
                     None => false,
                 };
                 if !is_usable {
@@ -98,18 +105,22 @@ mod ring {
 
     /// Submits the reads of one group and waits for all of them. False if the ring is not to be used
     /// again; whatever the kernel took has ended by then.
-    fn read_group(ring: &mut IoUring, file: &File, group: &mut [ReadRequest<'_>]) -> bool {
-        let fd = types::Fd(file.as_raw_fd());
+    fn read_group<'f>(
+        ring: &mut IoUring,
+        file_of: impl Fn(usize) -> BorrowedFd<'f>,
+        group: &mut [ReadRequest<'_>],
+    ) -> bool {
         let mut is_usable = true;
         let mut pushed = 0usize;
         for (index, request) in group.iter_mut().enumerate() {
             let len = u32::try_from(request.buf.len()).unwrap_or(u32::MAX);
+            let fd = types::Fd(file_of(index).as_raw_fd());
             let entry = opcode::Read::new(fd, request.buf.as_mut_ptr(), len)
                 .offset(request.offset)
                 .build()
                 .user_data(index as u64);
             // SAFETY: Address and length are those of a buffer that is borrowed mutably until this
-            // function returns, and so is the descriptor's file. The function returns only after every
+            // function returns, and the descriptor's file is borrowed as long. The function returns only after every
             // entry that the kernel took has completed; entries that it did not take go with the ring,
             // which the caller then drops.
             let result = unsafe { ring.submission().push(&entry) };
@@ -156,7 +167,9 @@ mod ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::io::Write;
+    use std::os::fd::AsFd;
 
     #[test]
     fn the_ring_reads_what_the_file_holds_or_says_that_there_is_none() {
@@ -169,7 +182,7 @@ mod tests {
             .enumerate()
             .map(|(i, buf)| ReadRequest::new(i as u64 * 1499, buf))
             .collect();
-        if !read_many(&file, &mut requests) {
+        if !read_many(|_| file.as_fd(), &mut requests) {
             println!("no ring here: callers read one by one");
             return;
         }
@@ -187,7 +200,7 @@ mod tests {
         let file = File::create(dir.path().join("f")).unwrap();
         let (mut a, mut b) = ([0; 10], [0; 10]);
         let mut requests = [ReadRequest::new(0, &mut a), ReadRequest::new(5, &mut b)];
-        if read_many(&file, &mut requests) {
+        if read_many(|_| file.as_fd(), &mut requests) {
             assert!(requests.iter().all(|r| r.result.is_err()));
         }
     }

@@ -1,14 +1,16 @@
 //! Many values at once: references are sorted by file and offset, neighbours are read together.
 //!
-//! Extents that lie at most [`GAP_MAX`] bytes apart become one read, of at most [`SPAN_MAX`] bytes; all
-//! reads of a file are handed to the file system together.
+//! Extents that lie at most [`GAP_MAX`] bytes apart become one read, of at most [`SPAN_MAX`] bytes; all reads, of whatever
+//! files, are made together ([`read_together`]). A value whose file or bytes are not as they should be is read alone,
+//! so that the error is the one of a single read and concerns nobody else.
 
 use super::index::{BlobIndex, BlobPointer};
-use super::reader::Extent;
+use super::reader::{BlobFileReader, Extent};
 use super::source::{BlobRead, BlobSource};
 use crate::version::Version;
 use spanlith_base::{Error, Pinned, Result};
-use spanlith_env::ReadRequest;
+use spanlith_env::{RandomAccessFile, ReadRequest, read_together};
+use std::sync::Arc;
 
 /// Bytes between two extents that are read rather than left out.
 const GAP_MAX: u64 = 16 << 10;
@@ -21,10 +23,35 @@ struct Wanted {
     pointer: BlobPointer,
 }
 
+/// A value to be read, and the bytes of the file that it takes.
+struct Piece<'w> {
+    wanted: &'w Wanted,
+    extent: Extent,
+}
+
+/// One read of a file.
+struct Span {
+    /// Which of the files.
+    file: usize,
+    /// First and one past the last of the pieces that it serves.
+    pieces: (usize, usize),
+    /// Where it begins and ends in the file.
+    start: u64,
+    end: u64,
+}
+
+/// What is read together.
+#[derive(Default)]
+struct Plan<'w> {
+    files: Vec<Arc<BlobFileReader>>,
+    pieces: Vec<Piece<'w>>,
+    spans: Vec<Span>,
+}
+
 impl BlobSource {
     /// The values that tables' entries refer to, each given by its user key and blob index, in the same
     /// order; as [`Self::resolve`], which is what each error says. Costs fewer reads than single calls if
-    /// values lie close to each other.
+    /// values lie close to each other, and reads that do not wait for each other.
     pub(crate) fn resolve_many(
         &self,
         version: &Version,
@@ -46,105 +73,132 @@ impl BlobSource {
                 _ => answers[place] = self.resolve(version, user_key, index, how),
             }
         }
-        wanted.sort_unstable_by_key(|w| (w.pointer.file, w.pointer.offset));
-        for of_file in wanted.chunk_by(|a, b| a.pointer.file == b.pointer.file) {
-            self.read_together(entries, of_file, how, &mut answers);
+        if let [only] = &wanted[..] {
+            answers[only.place] = self.get(entries[only.place].0, &only.pointer, how);
+            return answers;
         }
+        wanted.sort_unstable_by_key(|w| (w.pointer.file, w.pointer.offset));
+        let plan = self.plan(entries, &wanted, how, &mut answers);
+        self.read_planned(entries, &plan, how, &mut answers);
         answers
     }
 
-    /// Reads values of one file, in the order of their offsets.
-    fn read_together(
+    /// Says which reads serve values that are sorted by file and offset. What cannot be planned is read alone.
+    fn plan<'w>(
         &self,
         entries: &[(&[u8], &[u8])],
-        wanted: &[Wanted],
+        wanted: &'w [Wanted],
+        how: BlobRead,
+        answers: &mut [Result<Pinned>],
+    ) -> Plan<'w> {
+        let mut plan = Plan::default();
+        for of_file in wanted.chunk_by(|a, b| a.pointer.file == b.pointer.file) {
+            let reader = of_file.first().map(|w| self.reader(w.pointer.file));
+            let reader = reader.and_then(Result::ok);
+            for w in of_file {
+                let user_key = entries[w.place].0;
+                let extent = (reader.as_ref())
+                    .and_then(|r| r.extent(user_key, &w.pointer, how.verify_checksums).ok());
+                match extent {
+                    Some(extent) => plan.add(Piece { wanted: w, extent }),
+                    None => answers[w.place] = self.get(user_key, &w.pointer, how),
+                }
+            }
+            if let Some(reader) = reader {
+                plan.files.push(reader);
+            }
+        }
+        plan
+    }
+
+    fn read_planned(
+        &self,
+        entries: &[(&[u8], &[u8])],
+        plan: &Plan<'_>,
         how: BlobRead,
         answers: &mut [Result<Pinned>],
     ) {
-        let alone = |w: &Wanted| self.get(entries[w.place].0, &w.pointer, how);
-        let reader = match wanted {
-            [] => return,
-            [only] => {
-                answers[only.place] = alone(only);
-                return;
-            }
-            [first, ..] => match self.reader(first.pointer.file) {
-                Ok(reader) => reader,
-                Err(_) => {
-                    wanted.iter().for_each(|w| answers[w.place] = alone(w));
-                    return;
-                }
-            },
-        };
-        let mut extents: Vec<(&Wanted, Extent)> = Vec::with_capacity(wanted.len());
-        for w in wanted {
-            match reader.extent(entries[w.place].0, &w.pointer, how.verify_checksums) {
-                Ok(extent) => extents.push((w, extent)),
-                Err(_) => answers[w.place] = alone(w),
-            }
-        }
-        // Each span: first and one past the last extent, where it begins and ends in the file.
-        let mut spans: Vec<(usize, usize, u64, u64)> = Vec::new();
-        for (n, (_, extent)) in extents.iter().enumerate() {
-            match spans.last_mut() {
-                Some((_, last, start, end))
-                    if extent.offset <= end.saturating_add(GAP_MAX)
-                        && extent.end() - *start <= SPAN_MAX =>
-                {
-                    (*last, *end) = (n + 1, extent.end().max(*end));
-                }
-                _ => spans.push((n, n + 1, extent.offset, extent.end())),
-            }
-        }
-        // An extent lies within the file, so that its size bounds what is allocated.
-        let mut buffers: Vec<Vec<u8>> = spans
-            .iter()
-            .map(|(_, _, start, end)| vec![0; (end - start) as usize])
-            .collect();
-        let mut requests: Vec<ReadRequest<'_>> = spans
-            .iter()
-            .zip(&mut buffers)
-            .map(|(span, buf)| ReadRequest {
-                offset: span.2,
-                buf,
-                result: Ok(0),
-            })
-            .collect();
-        reader.file().read_many(&mut requests);
-        let lengths: Vec<Option<usize>> = requests
-            .into_iter()
-            .map(|request| request.result.ok())
-            .collect();
-        for ((span, buffer), read) in spans.iter().zip(buffers).zip(lengths) {
-            let is_whole = read == Some(buffer.len());
-            let bytes = Pinned::from_vec(buffer);
-            for (w, extent) in &extents[span.0..span.1] {
+        for (span, bytes) in plan.spans.iter().zip(plan.read()) {
+            for piece in &plan.pieces[span.pieces.0..span.pieces.1] {
+                let w = piece.wanted;
                 let user_key = entries[w.place].0;
-                let from = (extent.offset - span.2) as usize;
-                let value = match is_whole {
-                    false => alone(w),
-                    true => {
-                        let own = match span.1 - span.0 {
-                            1 => bytes.clone(),
-                            // A value of its own, so that no one value keeps all of them in memory.
-                            _ => Pinned::copy_of(&bytes[from..from + extent.len]),
-                        };
-                        match reader.value_in(user_key, &w.pointer, *extent, own) {
-                            Ok(value) => {
-                                if let Some(reads) = self.reads() {
-                                    reads.add(w.pointer.size);
-                                }
-                                if how.fill_cache {
-                                    self.keep(&w.pointer, &value);
-                                }
-                                Ok(value)
-                            }
-                            // Reads it by itself, from a file that is opened anew.
-                            Err(_) => alone(w),
+                let own = bytes.as_ref().map(|bytes| span.part(bytes, piece.extent));
+                let reader = &plan.files[span.file];
+                let value = own.map(|own| reader.value_in(user_key, &w.pointer, piece.extent, own));
+                answers[w.place] = match value {
+                    Some(Ok(value)) => {
+                        if let Some(reads) = self.reads() {
+                            reads.add(w.pointer.size);
                         }
+                        if how.fill_cache {
+                            self.keep(&w.pointer, &value);
+                        }
+                        Ok(value)
                     }
+                    // Reads it by itself, from a file that is opened anew if need be.
+                    Some(Err(_)) | None => self.get(user_key, &w.pointer, how),
                 };
-                answers[w.place] = value;
+            }
+        }
+    }
+}
+
+impl<'w> Plan<'w> {
+    /// Adds a value of the file that will be pushed next, behind those before it.
+    fn add(&mut self, piece: Piece<'w>) {
+        let (file, at, extent) = (self.files.len(), self.pieces.len(), piece.extent);
+        self.pieces.push(piece);
+        match self.spans.last_mut() {
+            Some(span)
+                if span.file == file
+                    && extent.offset <= span.end.saturating_add(GAP_MAX)
+                    && extent.end() - span.start <= SPAN_MAX =>
+            {
+                span.pieces.1 = at + 1;
+                span.end = extent.end().max(span.end);
+            }
+            _ => self.spans.push(Span {
+                file,
+                pieces: (at, at + 1),
+                start: extent.offset,
+                end: extent.end(),
+            }),
+        }
+    }
+
+    /// Makes all reads; the bytes of each that came whole.
+    fn read(&self) -> Vec<Option<Pinned>> {
+        // An extent lies within the file, so that its size bounds what is allocated.
+        let mut buffers: Vec<Vec<u8>> = (self.spans.iter())
+            .map(|span| vec![0; (span.end - span.start) as usize])
+            .collect();
+        let mut requests: Vec<ReadRequest<'_>> = (self.spans.iter())
+            .zip(&mut buffers)
+            .map(|(span, buf)| ReadRequest::new(span.start, buf))
+            .collect();
+        let files: Vec<&dyn RandomAccessFile> = self
+            .spans
+            .iter()
+            .map(|s| &**self.files[s.file].file())
+            .collect();
+        read_together(&files, &mut requests);
+        let lengths: Vec<Option<usize>> = requests.into_iter().map(|r| r.result.ok()).collect();
+        let whole = |(buffer, read): (Vec<u8>, Option<usize>)| {
+            (read == Some(buffer.len())).then(|| Pinned::from_vec(buffer))
+        };
+        buffers.into_iter().zip(lengths).map(whole).collect()
+    }
+}
+
+impl Span {
+    /// The bytes of a piece of it.
+    fn part(&self, bytes: &Pinned, extent: Extent) -> Pinned {
+        match self.pieces.1 - self.pieces.0 {
+            1 => bytes.clone(),
+            // A value of its own, so that no one value keeps all of them in memory.
+            _ => {
+                let from = (extent.offset - self.start) as usize;
+                Pinned::copy_of(&bytes[from..from + extent.len])
             }
         }
     }

@@ -5,6 +5,7 @@
 //!   source    values by blob index: open files are kept, bytes are checked
 //!   batch     many values at once
 //!   window    values of a scan
+//!   part      a part of a value
 //!   reader    one blob file
 //!   format    header, record, footer
 //!   index     what a table holds in place of the value
@@ -17,6 +18,7 @@ mod cache;
 mod entity;
 mod format;
 mod index;
+mod part;
 mod read_ahead;
 mod reader;
 mod reads;
@@ -34,6 +36,7 @@ pub use format::{
     BlobFooter, BlobHeader, BlobRecordHeader, FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN,
 };
 pub use index::{BlobIndex, BlobPointer};
+pub(crate) use part::{Part, part_of};
 pub(crate) use read_ahead::ReadAheadFile;
 pub use reader::{BlobFileReader, ExpectedFamily};
 pub(crate) use reads::{BlobReadNumbers, BlobReads, SIZE_CLASSES, size_class};

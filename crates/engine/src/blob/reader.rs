@@ -14,6 +14,7 @@ use spanlith_base::{Error, Pinned, Result};
 use spanlith_env::RandomAccessFile;
 use spanlith_table::Compression;
 use spanlith_table::format::{CompressionType, decompress};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Which family a blob file must belong to.
@@ -125,6 +126,50 @@ impl BlobFileReader {
         pointer: &BlobPointer,
         verify: bool,
     ) -> Result<Extent> {
+        let size = self.check(user_key, pointer)?;
+        let head = RECORD_HEADER_LEN + user_key.len();
+        let head = if verify { head } else { 0 };
+        self.count_read(head + size);
+        Ok(Extent {
+            offset: pointer.offset - head as u64,
+            len: head + size,
+            head,
+        })
+    }
+
+    /// Bytes of a range within the value at `pointer`, as they are stored: nothing of them is verified. Costs one read.
+    ///
+    /// # Errors
+    /// `Corruption` if the pointer leads elsewhere; of the file.
+    pub(super) fn bare(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        part: Range<u64>,
+    ) -> Result<Pinned> {
+        self.check(user_key, pointer)?;
+        debug_assert!(part.end <= pointer.size, "cut to the value");
+        let len = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+        if len == 0 {
+            return Ok(Pinned::default());
+        }
+        self.count_read(len);
+        let bytes = read(&self.file, pointer.offset + part.start, len);
+        let bytes = bytes.map_err(|e| self.located(e, pointer))?;
+        Ok(Pinned::from_vec(bytes))
+    }
+
+    fn count_read(&self, bytes: usize) {
+        perf::add(PerfCounter::BlobReadCount, 1);
+        perf::add(PerfCounter::BlobReadByte, bytes as u64);
+        self.count(bytes);
+    }
+
+    /// Bytes of the value that `pointer` leads to.
+    ///
+    /// # Errors
+    /// `Corruption` if it does not lie within the file, or is compressed otherwise.
+    fn check(&self, user_key: &[u8], pointer: &BlobPointer) -> Result<usize> {
         let head = RECORD_HEADER_LEN + user_key.len();
         // Where the value of the file's first record would be with this key.
         let first = (HEADER_LEN + head) as u64;
@@ -143,15 +188,7 @@ impl BlobFileReader {
                 .with("file", self.compression);
             return Err(self.located(e, pointer));
         }
-        let head = if verify { head } else { 0 };
-        perf::add(PerfCounter::BlobReadCount, 1);
-        perf::add(PerfCounter::BlobReadByte, (head + size) as u64);
-        self.count(head + size);
-        Ok(Extent {
-            offset: pointer.offset - head as u64,
-            len: head + size,
-            head,
-        })
+        Ok(size)
     }
 
     /// The value in the bytes of its extent, verified if they hold the whole record.

@@ -5,7 +5,7 @@
 //! to each other, the next read takes 64 KiB, the one after that twice as much, up to 1 MiB, and values
 //! are served from it. Both directions are followed. A jump ends the run, so that random references cost
 //! what single reads cost. Several files are followed at once: the keys of a range may lie in tables of
-//! several levels.
+//! several levels. What to do with a scan whose values lie apart is for others to decide ([`ScanWindows::is_scattered`]).
 //!
 //! At most [`WINDOWS`] × 1 MiB are held. One thread uses it, with its iterator.
 
@@ -23,6 +23,9 @@ const STEP_MIN: usize = 64 << 10;
 const STEP_MAX: usize = 1 << 20;
 /// Bytes between two values that still count as neighbours.
 const GAP_MAX: u64 = 64 << 10;
+
+/// Values in a row, each far from the one before, that make a scan a scattered one.
+const JUMPS_MIN: u32 = 2;
 
 /// Where the scan is in one file.
 struct Window {
@@ -45,9 +48,21 @@ struct Window {
 pub(crate) struct ScanWindows {
     windows: Vec<Window>,
     uses: u64,
+    /// Values in a row that lay far from the one before in their file.
+    jumps: u32,
 }
 
 impl ScanWindows {
+    /// Returns whether the last values were read one by one, from places apart.
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.jumps >= JUMPS_MIN
+    }
+
+    /// The next value is not compared with those before.
+    pub(crate) fn begin_anew(&mut self) {
+        self.jumps = 0;
+    }
+
     /// As [`BlobSource::resolve`].
     ///
     /// # Errors
@@ -103,7 +118,7 @@ impl ScanWindows {
         extent: Extent,
     ) -> Result<Pinned> {
         self.uses += 1;
-        let used = self.uses;
+        let (used, jumps) = (self.uses, std::mem::take(&mut self.jumps));
         let window = match self.windows.iter().position(|w| w.file == file) {
             Some(at) => &mut self.windows[at],
             None => self.follow(file),
@@ -118,6 +133,7 @@ impl ScanWindows {
         window.run = if ahead || back { window.run + 1 } else { 0 };
         if window.run < 2 || extent.len >= STEP_MAX {
             window.step = STEP_MIN;
+            self.jumps = if ahead || back { 0 } else { jumps + 1 };
             return read(reader.file(), extent.offset, extent.len).map(Pinned::from_vec);
         }
         let len = window.step.max(extent.len);

@@ -7,7 +7,35 @@ use crate::write::{WriteBatch, WriteOptions};
 use spanlith_base::wide_columns::{WideColumn, encode_entity};
 use spanlith_base::{Comparator, Error, Pinned, Result};
 use std::collections::BTreeMap;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Range, RangeBounds};
+
+/// A part of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ValueRange {
+    /// Its bytes: fewer than were asked for where the value ends.
+    pub bytes: Pinned,
+    /// Length of the whole value.
+    pub value_len: u64,
+}
+
+impl Cf {
+    /// A part of the value of a key; `None` if there is none. Of a value that lies uncompressed in a blob file only these
+    /// bytes are read, in one read, if [`ReadOptions::verify_checksums`] is off: a checksum is of the whole value. With it, and
+    /// of any other value, the whole is read and cut. A range that begins behind the value is empty.
+    ///
+    /// # Errors
+    /// As [`Self::get_opt`].
+    pub fn get_range(
+        &self,
+        key: impl AsRef<[u8]>,
+        range: Range<u64>,
+        options: &ReadOptions,
+    ) -> Result<Option<ValueRange>> {
+        let part = (self.db().engine()).get_range(&self.family, key.as_ref(), &range, options)?;
+        Ok(part.map(|(bytes, value_len)| ValueRange { bytes, value_len }))
+    }
+}
 
 impl Db {
     /// Values of keys of several families at one consistent point, in the order given.

@@ -8,13 +8,14 @@
 //! Entries under range tombstones are passed over like deleted ones; a stream whose entries newer
 //! places delete is moved past the whole range.
 
+mod ahead;
 mod backward;
 mod limited;
 
 use super::get::unknown_type;
 use super::stored::{Blobs, Entity, Stored};
 use super::view::View;
-use crate::blob::{BlobRead, BlobSource, ScanWindows};
+use crate::blob::{BlobRead, BlobSource};
 use crate::core::SuperVersion;
 use crate::iter::{Coverage, MergingIter, RangeWatch};
 use crate::merge::MergeOperator;
@@ -51,6 +52,7 @@ pub(crate) struct DbIterParts {
     pub view: View,
 }
 
+use ahead::ScanValues;
 pub(crate) use limited::Counting;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -82,8 +84,8 @@ pub struct DbIter {
     coverage: Option<Box<Coverage>>,
     /// The entity under the iterator, if `value` holds the default column of one.
     entity: Option<Entity>,
-    /// Says what was read ahead of blob files; made with the first value that lies in one.
-    windows: Option<Box<ScanWindows>>,
+    /// The way of values from blob files; made with the first value that lies in one.
+    values: Option<Box<ScanValues>>,
     /// A value that has yet to be fetched.
     unprepared: Option<Stored>,
     /// Backward over all versions: the internal key of the one it stands on.
@@ -130,7 +132,7 @@ impl DbIter {
             seek_key: Vec::new(),
             coverage: None,
             entity: None,
-            windows: None,
+            values: None,
             unprepared: None,
             version: Vec::new(),
             passed: Passed::default(),
@@ -167,6 +169,9 @@ impl DbIter {
             self.parts.snapshot = seqno;
             // Range tombstones that were added are looked at anew.
             self.coverage = None;
+            if let Some(values) = &mut self.values {
+                values.forget_scout();
+            }
             if state.mem.range_deletes() > 0 {
                 self.parts.ranges.note();
             }
@@ -215,6 +220,14 @@ impl DbIter {
     #[inline(never)]
     fn unusual_entry(&self) -> (&[u8], &[u8]) {
         (self.shown_key(), self.value())
+    }
+
+    fn blobs(&self) -> Blobs<'_> {
+        Blobs {
+            source: &self.parts.blobs,
+            version: &self.parts.pin.version,
+            how: self.parts.blob_read,
+        }
     }
 
     /// The key under the iterator as it is stored: with its timestamp, if it has one.
@@ -270,12 +283,15 @@ impl DbIter {
 
     /// Returns whether the value is there.
     pub(crate) fn is_prepared(&self) -> bool {
-        self.unprepared.is_none()
+        self.at == At::Inner || self.unprepared.is_none()
     }
 
     /// Fetches the value, if the iterator was allowed to put that off. False after an error.
     pub fn prepare_value(&mut self) -> bool {
-        if let Some(stored) = self.unprepared.take() {
+        // Under the merged stream lies the value itself: what was left unread belongs to an entry before.
+        if self.at != At::Inner
+            && let Some(stored) = self.unprepared.take()
+        {
             self.present(stored);
         }
         self.valid()
@@ -299,6 +315,9 @@ impl DbIter {
     fn reset(&mut self) {
         self.at = At::None;
         self.error = None;
+        if let Some(values) = &mut self.values {
+            values.begin_anew();
+        }
     }
 
     /// Ends the iteration with an error; the next move to a place goes on.
@@ -332,28 +351,21 @@ impl DbIter {
     /// Turns the bytes of the entry into what the user sees; after an error the iterator stands
     /// nowhere.
     fn present(&mut self, stored: Stored) {
-        let blobs = Blobs {
-            source: &self.parts.blobs,
-            version: &self.parts.pin.version,
-            how: self.parts.blob_read,
-        };
-        let mut windows = self.windows.take();
-        let key = self.stored_key();
         let shown = match stored {
             Stored::Blob(index) => {
-                let windows = windows.get_or_insert_with(Box::default);
-                windows
-                    .resolve(blobs.source, blobs.version, (key, &index), blobs.how)
-                    .map(|value| (value.into_vec(), None))
+                let value = self.scanned_value(&index);
+                value.map(|value| (value.into_vec(), None))
             }
-            Stored::Entity(_) => stored.into_entity(key, blobs).and_then(|entity| {
-                let columns = entity.columns()?;
-                let value = columns.default_column().map_or(&[][..], |c| c.value);
-                Ok((value.to_vec(), Some(entity.clone())))
-            }),
+            Stored::Entity(_) => {
+                let entity = stored.into_entity(self.stored_key(), self.blobs());
+                entity.and_then(|entity| {
+                    let columns = entity.columns()?;
+                    let value = columns.default_column().map_or(&[][..], |c| c.value);
+                    Ok((value.to_vec(), Some(entity.clone())))
+                })
+            }
             Stored::Value(value) => Ok((value.into_vec(), None)),
         };
-        self.windows = windows;
         match shown {
             Ok((value, entity)) => (self.value, self.entity) = (value, entity),
             Err(e) => self.fail(e),
@@ -373,15 +385,22 @@ impl DbIter {
             Some(Ok(None)) | None => return false,
         };
         self.at = At::Resolved;
-        if self.parts.view.may_put_off && matches!(stored, Stored::Blob(_)) {
-            self.value.clear();
-            self.entity = None;
-            self.unprepared = Some(stored);
-        } else {
-            self.unprepared = None;
-            self.present(stored);
-        }
+        self.show_stored(stored);
         true
+    }
+
+    /// Shows what the entry that it stands on holds: now, or once somebody asks for it.
+    fn show_stored(&mut self, stored: Stored) {
+        let passed = self.unprepared.take().is_some();
+        if !self.parts.view.may_put_off || !matches!(stored, Stored::Blob(_)) {
+            return self.present(stored);
+        }
+        if passed && let Some(values) = &mut self.values {
+            values.skip();
+        }
+        self.value.clear();
+        self.entity = None;
+        self.unprepared = Some(stored);
     }
 
     /// First key at or after `target`.
@@ -785,13 +804,9 @@ impl DbIter {
         newest_first: &[Pinned],
         at: At,
     ) {
-        let blobs = Blobs {
-            source: &self.parts.blobs,
-            version: &self.parts.pin.version,
-            how: self.parts.blob_read,
-        };
         self.passed.operands += newest_first.len() as u64;
         self.passed.merges += 1;
+        let blobs = self.blobs();
         match Stored::merged(Some(operator), &self.key, base, newest_first, blobs) {
             Ok(stored) => {
                 self.at = at;

@@ -7,7 +7,7 @@ use super::stored::{Entity, Stored};
 use super::timestamps::Timed;
 use super::view::{View, ViewOptions, check_timestamp};
 use super::{ReadOptions, ReadPurpose, ReadTier};
-use crate::blob::BlobRead;
+use crate::blob::{BlobRead, Part, part_of};
 use crate::core::{Engine, Family, SuperVersion};
 use crate::iter::RangeWatch;
 use crate::options::objects::hashes_prefixes;
@@ -17,6 +17,7 @@ use spanlith_base::perf;
 use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, ErrorKind, Pinned, Result, SequenceNumber, SubCode};
 use spanlith_table::ReadActivity;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -262,6 +263,40 @@ impl Engine {
         let stored = lookup.finish(context.merge_operator, blobs)?;
         let entity = |s: Stored| s.into_shown_entity(key, family, blobs);
         stored.map(entity).transpose()
+    }
+
+    /// A part of the value of a key.
+    pub(crate) fn get_range(
+        &self,
+        family: &Family,
+        key: &[u8],
+        range: &Range<u64>,
+        options: &ReadOptions,
+    ) -> Result<Option<Part>> {
+        let is_unusual = options.is_special() || family.is_special || self.tracing.concerns_reads();
+        if is_unusual {
+            let value = self.get(family, key, options)?;
+            return Ok(value.map(|value| part_of(&value, range)));
+        }
+        options.check_purpose(ReadPurpose::Get)?;
+        let sv = family.superversion.load_full();
+        let context = self.context(family, options);
+        let snapshot = self.read_sequence(options)?;
+        let mut lookup = Lookup::new(key, snapshot, context.ignore_ranges);
+        sv.look_up(&mut lookup, &context)?;
+        let blobs = context.blobs(&sv.version);
+        match lookup.finish(context.merge_operator, blobs)? {
+            None => Ok(None),
+            Some(Stored::Blob(index)) => {
+                let entry = (key, &index[..]);
+                let part = (blobs.source).resolve_part(blobs.version, entry, range, blobs.how);
+                part.map(Some)
+            }
+            Some(stored) => {
+                let value = stored.into_value(key, blobs)?;
+                Ok(Some(part_of(&value, range)))
+            }
+        }
     }
 
     /// Refuses families with timestamps.

@@ -20,6 +20,7 @@ pub(crate) struct Seen {
 }
 
 /// The rules of one iterator.
+#[derive(Clone)]
 pub(crate) struct View {
     plain: bool,
     timestamp_size: usize,
@@ -81,6 +82,14 @@ impl View {
             may_put_off: o.may_put_off,
             params: o.params,
         })
+    }
+
+    /// The view of an iterator that goes ahead of this one: it fetches no values, and nobody counts it.
+    pub(crate) fn without_values(&self) -> Self {
+        let mut view = self.clone();
+        view.may_put_off = true;
+        view.params.is_counted = false;
+        view
     }
 
     /// Returns whether the snapshot says it all.

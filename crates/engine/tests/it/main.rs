@@ -52,6 +52,7 @@ mod reads;
 mod regressions;
 mod requests;
 mod row_cache;
+mod scan_values;
 mod secondary;
 mod separation;
 mod set_options;

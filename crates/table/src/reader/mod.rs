@@ -104,6 +104,11 @@ impl TableReader {
         &*self.file
     }
 
+    /// The part of the keys of its blocks in the cache that no other table has.
+    pub fn cache_file(&self) -> u64 {
+        self.cache_base.file
+    }
+
     /// How it was opened.
     pub fn options(&self) -> &ReaderOptions {
         &self.options

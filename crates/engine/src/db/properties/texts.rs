@@ -2,7 +2,7 @@
 
 use super::tables::{aggregated, compression_ratio};
 use crate::core::{Engine, Family};
-use crate::db::WrittenBytes;
+use crate::db::{IndexResidency, WrittenBytes};
 use crate::version::Version;
 use spanlith_base::{ValueType, keys};
 use std::fmt::Write;
@@ -25,6 +25,9 @@ impl Engine {
         }
         if name == "spanlith.written-bytes" {
             return Some(WrittenBytes::of(self).text());
+        }
+        if name == "spanlith.index-residency" {
+            return IndexResidency::of(family).ok().map(|found| found.text());
         }
         if name == "spanlith.tombstones" {
             let sv = family.superversion.load_full();

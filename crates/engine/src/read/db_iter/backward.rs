@@ -248,7 +248,7 @@ impl DbIter {
                 | ValueType::DeletionWithTimestamp,
             ) => {}
             rare => match self.saved_as(rare) {
-                Ok(Some(stored)) => self.present(stored),
+                Ok(Some(stored)) => self.show_stored(stored),
                 Ok(None) => self.fail(unknown_type(byte)),
                 Err(e) => self.fail(e),
             },
@@ -400,8 +400,7 @@ impl DbIter {
             rare => match self.saved_as(rare) {
                 Ok(Some(stored)) => {
                     self.at = At::Saved;
-                    self.unprepared = None;
-                    self.present(stored);
+                    self.show_stored(stored);
                     return self.at == At::Saved;
                 }
                 Ok(None) => return false,

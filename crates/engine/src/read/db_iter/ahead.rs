@@ -1,0 +1,233 @@
+//! Values of a scan whose references lead here and there in blob files: they are read ahead, many at once.
+//!
+//! Windows ([`ScanWindows`]) serve a scan whose values lie in the order of its keys. After updates they do not: then each
+//! value would be a read of its own, one after the other. Once two values in a row had to be fetched like that, a *scout*,
+//! a second iterator over the same state that fetches no values, goes ahead of the first, collects the references of
+//! some entries, and all of them are read together, by file and offset (`BlobSource::resolve_many`). The next time it
+//! collects twice as many, up to [`ENTRIES_MAX`] entries and [`BYTES_MAX`] bytes. A move to a place or a turn begins anew.
+//!
+//! Values are kept by the place they lie at, not by key: what the scout saw wrongly is not asked for, and what it did not
+//! see is read alone. So is what could not be read, which gives the error at its own entry. One thread uses it, with
+//! its iterator.
+
+use super::{At, DbIter, DbIterParts};
+use crate::blob::{BlobIndex, BlobPointer, ScanWindows};
+use crate::iter::RangeWatch;
+use crate::read::stored::{Blobs, Stored};
+use spanlith_base::{Pinned, Result};
+use std::collections::HashMap;
+
+/// Entries of the first collection.
+const ENTRIES_MIN: usize = 8;
+/// Most entries of one.
+const ENTRIES_MAX: usize = 256;
+/// Most stored bytes of one. A value that is larger is read alone.
+const BYTES_MAX: u64 = 8 << 20;
+/// Steps of the scout for each entry that it is to collect: others have their values in tables.
+const STEPS_EACH: usize = 4;
+
+/// The way of values from blob files to one iterator.
+#[derive(Default)]
+pub(super) struct ScanValues {
+    windows: ScanWindows,
+    ahead: Ahead,
+}
+
+/// What was read ahead.
+struct Ahead {
+    /// Made when it is needed first.
+    scout: Option<Box<DbIter>>,
+    values: HashMap<(u64, u64), Pinned>,
+    /// Entries of the next collection.
+    entries: usize,
+    /// Something was collected since the last move to a place.
+    is_under_way: bool,
+    is_backward: bool,
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Self {
+            scout: None,
+            values: HashMap::new(),
+            entries: ENTRIES_MIN,
+            is_under_way: false,
+            is_backward: false,
+        }
+    }
+}
+
+impl Ahead {
+    fn begin_anew(&mut self) {
+        self.values.clear();
+        self.entries = ENTRIES_MIN;
+        self.is_under_way = false;
+    }
+}
+
+impl ScanValues {
+    /// The iterator goes to a place.
+    pub(super) fn begin_anew(&mut self) {
+        self.windows.begin_anew();
+        self.ahead.begin_anew();
+    }
+
+    /// What the iterator shows has changed.
+    pub(super) fn forget_scout(&mut self) {
+        self.ahead.scout = None;
+    }
+
+    /// An entry was passed whose value nobody wanted: the scan is one of keys.
+    pub(super) fn skip(&mut self) {
+        self.windows.begin_anew();
+        self.ahead.is_under_way = false;
+    }
+}
+
+impl DbIter {
+    /// The value of the entry with that stored key, to which `index` refers.
+    pub(super) fn scanned_value(&mut self, index: &[u8]) -> Result<Pinned> {
+        let mut values = self.values.take().unwrap_or_default();
+        let value = self.value_through(&mut values, index);
+        self.values = Some(values);
+        value
+    }
+
+    fn value_through(&self, values: &mut ScanValues, index: &[u8]) -> Result<Pinned> {
+        let pointer = BlobIndex::decode(index)?.pointer()?;
+        let blobs = self.blobs();
+        if values.ahead.is_backward != (self.at == At::Saved) {
+            values.ahead.is_backward = self.at == At::Saved;
+            values.begin_anew();
+        }
+        if let Some(value) = values.ahead.take(&pointer) {
+            return Ok(value);
+        }
+        let is_due = values.ahead.is_under_way || values.windows.is_scattered();
+        if is_due && blobs.how.may_read && self.parts.view.is_plain() {
+            values.windows.begin_anew();
+            values.ahead.collect(self, blobs);
+            if let Some(value) = values.ahead.take(&pointer) {
+                return Ok(value);
+            }
+        }
+        let entry = (self.stored_key(), index);
+        (values.windows).resolve(blobs.source, blobs.version, entry, blobs.how)
+    }
+
+    /// An iterator over the same state that fetches no values; it stands nowhere.
+    fn scout(&self) -> Result<Self> {
+        let parts = &self.parts;
+        let view = parts.view.without_values();
+        let ranges = RangeWatch::new(true);
+        let pin = &parts.pin;
+        let mut inner = pin.merged(&parts.comparator, &parts.cache, view.params, &ranges, None)?;
+        if let Some(upper) = &parts.upper {
+            inner.bound(upper);
+        }
+        let mut blob_read = parts.blob_read;
+        // A value that must be made of several is made by the iterator that shows it.
+        blob_read.may_read = false;
+        Ok(Self::new(DbIterParts {
+            inner,
+            pin: pin.clone(),
+            cache: parts.cache.clone(),
+            ranges,
+            snapshot: parts.snapshot,
+            comparator: parts.comparator.clone(),
+            merge_operator: None,
+            lower: parts.lower.clone(),
+            upper: parts.upper.clone(),
+            max_skipped: parts.max_skipped,
+            counting: parts.counting,
+            blobs: parts.blobs.clone(),
+            blob_read,
+            view,
+        }))
+    }
+
+    /// The reference under an iterator that fetches no values.
+    fn reference(&self) -> Option<&Pinned> {
+        match &self.unprepared {
+            Some(Stored::Blob(index)) => Some(index),
+            _ => None,
+        }
+    }
+}
+
+impl Ahead {
+    fn take(&mut self, pointer: &BlobPointer) -> Option<Pinned> {
+        self.values.remove(&(pointer.file, pointer.offset))
+    }
+
+    /// Reads the values of the entry under `iter` and of those that follow it. What goes wrong is left to whoever comes to
+    /// the entry.
+    fn collect(&mut self, iter: &DbIter, blobs: Blobs<'_>) {
+        let is_used_up = self.values.is_empty();
+        if self.is_under_way && is_used_up {
+            self.entries = (self.entries * 2).min(ENTRIES_MAX);
+        }
+        // What was passed over will not be asked for.
+        self.values.clear();
+        self.is_under_way = true;
+        let mut scout = match self.scout.take() {
+            Some(scout) => scout,
+            None => match iter.scout() {
+                Ok(scout) => Box::new(scout),
+                Err(_) => return,
+            },
+        };
+        let key = iter.stored_key();
+        if !scout.valid() || scout.stored_key() != key {
+            match self.is_backward {
+                true => scout.seek_for_prev(key),
+                false => scout.seek(key),
+            }
+        }
+        let found = self.references(&mut scout);
+        self.scout = Some(scout);
+        if found.len() < 2 {
+            // It does not get on: values are made of several, or there are no more.
+            self.is_under_way = false;
+            return;
+        }
+        let entries: Vec<(&[u8], &[u8])> = found
+            .iter()
+            .map(|(_, key, index)| (&key[..], &index[..]))
+            .collect();
+        let read = blobs
+            .source
+            .resolve_many(blobs.version, &entries, blobs.how);
+        for ((pointer, ..), value) in found.iter().zip(read) {
+            if let Ok(value) = value {
+                self.values.insert((pointer.file, pointer.offset), value);
+            }
+        }
+    }
+
+    /// The references from where the scout stands on: places, keys and indexes. Leaves it on the first that is left out.
+    fn references(&self, scout: &mut DbIter) -> Vec<(BlobPointer, Vec<u8>, Pinned)> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        for _ in 0..self.entries * STEPS_EACH {
+            if !scout.valid() || found.len() >= self.entries {
+                break;
+            }
+            if let Some(index) = scout.reference() {
+                let pointer = BlobIndex::decode(index).and_then(|index| index.pointer());
+                if let Ok(pointer) = pointer {
+                    bytes += pointer.size;
+                    if bytes > BYTES_MAX {
+                        break;
+                    }
+                    let key = scout.stored_key().to_vec();
+                    found.push((pointer, key, index.clone()));
+                }
+            }
+            match self.is_backward {
+                true => scout.prev(),
+                false => scout.next(),
+            }
+        }
+        found
+    }
+}
