@@ -48,6 +48,7 @@ mod top;
 mod tour;
 mod trace_analyzer;
 mod usage;
+mod written;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;

@@ -7,6 +7,8 @@ use crate::fail::At;
 use crate::inventory::{Family, Finding, Grade, Inventory};
 use crate::tables;
 use crate::term::{Paint, bytes, count, counted};
+use crate::top::LogTail;
+use crate::written::{Written, drive_of};
 use clap::Args;
 use serde_json::{Value, json};
 use spanlith::options::OptionTable;
@@ -109,6 +111,11 @@ impl Info {
                 ),
             );
         }
+        if let Some(written) = written(i) {
+            for (name, text) in written.lines(drive_of(&i.dir)) {
+                line(name, text);
+            }
+        }
         for (xid, log) in prepared {
             let name = crate::bytes::show(xid, false);
             line("prepared", format!("{name}, undecided, in {log:06}.log"));
@@ -195,6 +202,7 @@ impl Info {
             "min_log_number": i.min_log_number,
             "manifest": { "file": i.manifest, "records": i.edits, "bytes": i.manifest_bytes },
             "table_bytes": i.table_bytes(),
+            "written": written(i).map(|w| w.json(drive_of(&i.dir))),
             "logs": logs,
             "prepared": prepared.iter()
                 .map(|(xid, log)| json!({ "transaction": crate::bytes::json(xid, false), "log": log }))
@@ -205,6 +213,11 @@ impl Info {
             "findings": i.findings.iter().map(finding_json).collect::<Vec<_>>(),
         })
     }
+}
+
+/// What was written, as the info log in the directory last told; `None` if it does not.
+fn written(i: &Inventory) -> Option<Written> {
+    LogTail::read(&i.dir.join("LOG")).ok()?.written
 }
 
 fn family_json(i: &Inventory, id: u32, f: &Family) -> Value {

@@ -4,6 +4,7 @@
 //! are dumped now and then the ones about writes and stalls. RocksDB's logs and ours have the same.
 
 use crate::term::{bytes, counted};
+use crate::written::Written;
 use serde_json::{Value, json};
 use spanlith::Result;
 use spanlith_env::{Env, FileSystem};
@@ -124,6 +125,8 @@ pub struct LogTail {
     pub complaints: Vec<String>,
     /// Lines of the last dump of statistics.
     pub stats: Vec<String>,
+    /// What was written, as last told.
+    pub written: Option<Written>,
 }
 
 impl LogTail {
@@ -168,6 +171,10 @@ impl LogTail {
             let value = event.get(name).and_then(Value::as_str);
             value.unwrap_or_default().to_string()
         };
+        if let Some(written) = Written::of_event(event) {
+            self.written = Some(written);
+            return Some(());
+        }
         let (id, time) = (n("job")?, n("time_micros")?);
         let kind = text("event");
         match kind.as_str() {

@@ -11,8 +11,9 @@ mod screen;
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
 use crate::term::{self, Paint};
+use crate::written::drive_of;
 use clap::Args;
-use log::LogTail;
+pub use log::LogTail;
 use process::Process;
 use screen::{HISTORY, History, Room};
 use serde_json::{Value, json};
@@ -255,6 +256,7 @@ fn as_json(look: &Look, rates: Option<&Rates>) -> Value {
         "table_bytes": i.table_bytes(),
         "directory_bytes": i.listing.values().sum::<u64>(),
         "log": look.log.json(look.holder.is_some()),
+        "written": look.log.written.as_ref().map(|w| w.json(drive_of(&i.dir))),
         "per_second": rates.map(|r| json!({
             "log_bytes": r.log_bytes, "log_bytes_is_lower_bound": r.is_less,
             "flushed_sequence": r.sequence, "files": r.files,

@@ -7,6 +7,7 @@ use super::log::{self, Job};
 use super::{Look, Rates};
 use crate::inventory::{Family, Inventory};
 use crate::term::{self, Paint, bytes, count, counted, padded};
+use crate::written::drive_of;
 use spanlith::options::CfOptions;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -130,12 +131,17 @@ fn head(look: &Look, paint: Paint) -> Vec<String> {
         count(i.last_sequence),
         i.next_file
     );
-    vec![
+    let mut rows = vec![
         row(paint, "database", &i.dir.display().to_string()),
         row(paint, "process", &process),
         row(paint, "size", &size),
         row(paint, "progress", &progress),
-    ]
+    ];
+    if let Some(written) = &look.log.written {
+        let lines = written.lines(drive_of(&i.dir));
+        rows.extend(lines.iter().map(|(name, text)| row(paint, name, text)));
+    }
+    rows
 }
 
 /// Numbers as a row of columns, the newest at the right.

@@ -1,5 +1,6 @@
 //! Flush on demand, and closing.
 
+use super::WrittenBytes;
 use crate::core::{Engine, Family, FamilyState, LeaderState, Place, wait_would_help};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
@@ -390,6 +391,7 @@ impl Engine {
         self.c.purge.close();
         self.c.dirs.close();
         self.state.lock().closed = true;
+        WrittenBytes::of(self).tell(&self.c.log);
         self.c.log.info(format_args!("Shutdown complete"));
         if let Some(disk) = self.c.speed.as_ref().and_then(|s| s.fs.disk()) {
             // Handles that are left keep it, and must not keep it from others.

@@ -3,7 +3,7 @@
 //!
 //! One timer serves both; it holds no reference that would keep the database open.
 
-use super::Db;
+use super::{Db, WrittenBytes};
 use crate::core::{Engine, StatsSlice};
 use crate::options::{DbOptions, InfoLogLevel};
 use spanlith_base::stats::Ticker;
@@ -65,6 +65,7 @@ impl Engine {
         if let Some(statistics) = &self.c.statistics {
             log.info(format_args!("STATISTICS:\n {}", statistics.text()));
         }
+        WrittenBytes::of(self).tell(log);
     }
 
     /// Adds the counters of now to the history.

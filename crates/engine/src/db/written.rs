@@ -2,6 +2,7 @@
 
 use super::Db;
 use crate::core::{Engine, JobNumbers};
+use crate::info_log::{EventValue, InfoLog};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -92,6 +93,18 @@ impl WrittenBytes {
             w.collection += collected_bytes;
         }
         w
+    }
+
+    /// Writes the event `written_bytes` to the info log, from which tools read it that do not open the database.
+    pub(super) fn tell(&self, log: &InfoLog) {
+        let micros = u64::try_from(self.time.as_micros()).unwrap_or(u64::MAX);
+        let mut fields = vec![
+            ("open_micros", EventValue::U64(micros)),
+            ("user", EventValue::U64(self.user)),
+        ];
+        let parts = self.parts();
+        fields.extend(parts.map(|(name, bytes)| (name, EventValue::U64(bytes))));
+        log.event(None, "written_bytes", &fields);
     }
 
     /// The property `spanlith.written-bytes`.

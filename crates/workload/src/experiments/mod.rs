@@ -5,6 +5,7 @@
 //! [`Findings`] takes what it measured, [`outcome`] is a finished run with its JSON.
 
 mod bench;
+mod file_reads;
 mod findings;
 pub mod outcome;
 mod run;
@@ -13,6 +14,8 @@ mod x_sp_1;
 mod x_sp_4;
 mod x_tr_1;
 mod x_tr_2;
+mod x_tr_3;
+mod x_tr_4;
 mod x_wc_1;
 mod x_wc_10;
 mod x_wc_2;
@@ -125,6 +128,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_sp_4::ENTRY,
     x_tr_1::ENTRY,
     x_tr_2::ENTRY,
+    x_tr_3::ENTRY,
+    x_tr_4::ENTRY,
     x_wc_1::ENTRY,
     x_wc_2::ENTRY,
     x_wc_3::ENTRY,
