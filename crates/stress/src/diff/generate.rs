@@ -5,6 +5,7 @@
 
 mod batches;
 mod options;
+mod styles;
 
 use crate::model::player::SLOTS;
 use spanlith_testkit::{KeyGen, KeyShape, Rng, hex};
@@ -39,6 +40,8 @@ struct Maker<'a> {
     prefixes: bool,
     /// Most options have blob files; compactions are asked what to do with old ones.
     blobs: bool,
+    /// Other compaction styles than the leveled one, and changes from one to another.
+    styles: bool,
     /// A compaction filter. What it has removed depends on what was compacted, so such a program
     /// compacts nothing but when it says so.
     filter: bool,
@@ -125,6 +128,7 @@ pub fn draw_lines(rng: &mut Rng) -> Lines {
         ranges: !failing_merges && !singles && rng.one_in(2),
         prefixes: rng.one_in(4),
         blobs: rng.one_in(3),
+        styles: rng.one_in(3),
         families: families.then_some([Slot::Free; FAMILIES]),
         made: 0,
         stamp: 0,

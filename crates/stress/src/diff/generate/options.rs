@@ -224,6 +224,7 @@ impl Maker<'_> {
             // RocksDB 11.8.1 crashes when it writes such a table.
             table = table.replace("partition_filters=true;", "");
         }
+        o.push_str(&self.style());
         o + &format!("block_based_table_factory={{{table}}};")
     }
 
@@ -263,6 +264,7 @@ impl Maker<'_> {
             let values = same_size(self.exact, name, values);
             list.push(format!("{name}={}", self.rng.pick(values)));
         }
+        list.extend(self.style_change());
         let family = self.live();
         self.out.push(format!("{family}setopts {}", list.join(" ")));
     }
