@@ -7,6 +7,7 @@
 //!   memtable   the public type: counters, the rule that says when it is full
 //!   tree       ordered set of entries: optimistic B+-tree, its readers and writers, batched inserts
 //!   range_dels range tombstones, which the tree does not hold
+//!   dead_runs  ranges in which readers found nothing
 //!   protection optional checksums of entries
 //!   bloom      optional filter of keys or prefixes in front of the tree
 //!   arena      memory of the nodes: concurrent bump allocation in growing blocks
@@ -19,12 +20,14 @@
 
 mod arena;
 mod bloom;
+mod dead_runs;
 mod memtable;
 mod protection;
 mod range_dels;
 mod tree;
 
 pub use bloom::BloomOptions;
+pub use dead_runs::{DeadRunEntry, DeadRunReader, DeadRunWatch, Found};
 pub use memtable::{Entry, MemTable, MemTableOptions};
 pub use protection::Protection;
 pub use tree::{EntryRef, Loader, MemTableIter};

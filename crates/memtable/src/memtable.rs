@@ -5,14 +5,19 @@
 
 use crate::arena::ArenaUsage;
 use crate::bloom::{Bloom, BloomOptions};
+use crate::dead_runs::{DeadRunEntry, DeadRunReader, DeadRunWatch, DeadRuns, Found};
 use crate::protection::Protection;
 use crate::range_dels::RangeDels;
 use crate::tree::{EntryRef, MemTableIter, Tree};
 use spanlith_base::range_del::FragmentedTombstones;
+use spanlith_base::sync::Mutex;
 use spanlith_base::{Comparator, Result, SequenceNumber, ValueType};
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Rank of the lock under which redundant range tombstones are added: below that of the list of all.
+const CONVERTIBLE_RANK: u8 = 89;
 
 /// In-memory entries of one column family, newest first for each key, and its range tombstones.
 pub struct MemTable {
@@ -23,6 +28,11 @@ pub struct MemTable {
     /// publishes it; a reader that may see a tombstone came after its write was published.
     range_dels: OnceLock<Box<RangeDels>>,
     range_dels_max: u64,
+    /// Ranges in which readers found nothing.
+    dead_runs: DeadRuns,
+    /// Number of the state of the family over which readers may add redundant range tombstones; 0 for none.
+    /// Held while one is added.
+    convertible: Mutex<u64>,
     /// Unix seconds of the first entry; 0 until somebody says.
     first_write: AtomicU64,
     /// Number of the oldest log that prepared entries of it stand in; `u64::MAX` without.
@@ -91,6 +101,8 @@ impl MemTable {
                 n => u64::from(n),
             },
             companion: OnceLock::new(),
+            dead_runs: DeadRuns::new(),
+            convertible: Mutex::new(CONVERTIBLE_RANK, 0),
             first_write: AtomicU64::new(0),
             needed_log: AtomicU64::new(u64::MAX),
         }
@@ -136,7 +148,11 @@ impl MemTable {
     #[inline]
     pub fn add(&self, seqno: SequenceNumber, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
         debug_assert!(seqno <= spanlith_base::MAX_SEQUENCE, "B2: {seqno}");
-        self.tree_for(key).insert(seqno, kind, key, value)
+        let added = self.tree_for(key).insert(seqno, kind, key, value);
+        if self.dead_runs.is_watched() && !kind.is_point_deletion() {
+            self.dead_runs.note(self.comparator(), key);
+        }
+        added
     }
 
     /// The tree, for an entry of `key`, which the filter is told of.
@@ -154,7 +170,12 @@ impl MemTable {
         if let Some(bloom) = &self.bloom {
             entries.iter().for_each(|e| bloom.add(e.key));
         }
-        self.tree.insert_many(entries)
+        let refused = self.tree.insert_many(entries);
+        if self.dead_runs.is_watched() {
+            let values = entries.iter().filter(|e| !e.kind.is_point_deletion());
+            values.for_each(|e| self.dead_runs.note(self.comparator(), e.key));
+        }
+        refused
     }
 
     /// Adds a range tombstone: entries of keys from `start` up to, but excluding, `end` with smaller
@@ -170,6 +191,55 @@ impl MemTable {
                 ))
             })
             .add(seqno, start, end);
+    }
+
+    /// Readers of the state of that number may add redundant range tombstones from now on, others may not; with 0
+    /// nobody may.
+    pub fn convert_for(&self, view: u64) {
+        *self.convertible.lock() = view;
+    }
+
+    /// Adds a range tombstone that changes no answer: `reader` has seen that no key from `start` up to, but
+    /// excluding, `end` is visible to it. Later readers pass over the range at once. False, with nothing added, if
+    /// older places may hold what the reader does not see (then it would change answers), or if a range tombstone
+    /// covers the range already.
+    #[cold]
+    pub fn add_redundant_range_tombstone(
+        &self,
+        reader: DeadRunReader,
+        start: &[u8],
+        end: &[u8],
+    ) -> bool {
+        let convertible = self.convertible.lock();
+        // What is older than the first entry here is in other places, and all of it is below that number.
+        let is_current = reader.view != 0 && *convertible == reader.view;
+        if !is_current || self.len() == 0 || reader.snapshot < self.first_seqno() {
+            return false;
+        }
+        let covers =
+            |list: Arc<FragmentedTombstones>| list.covers_range(start, end, reader.snapshot);
+        if self.range_tombstones().is_some_and(covers) {
+            return false;
+        }
+        self.add_range_tombstone(reader.snapshot, start, end);
+        true
+    }
+
+    /// Says how a reader that stands on a deleted key goes on. Not for comparators of users, nor with timestamps.
+    pub fn enter_dead_run(&self, reader: DeadRunReader, key: &[u8]) -> DeadRunEntry {
+        debug_assert!(!matches!(self.comparator(), Comparator::User(_)));
+        self.dead_runs.enter(self.comparator(), reader, key)
+    }
+
+    /// Ends a watch: from where it begins `reader` saw nothing but what was `found`.
+    pub fn finish_dead_run(&self, reader: DeadRunReader, watch: &DeadRunWatch, found: Found<'_>) {
+        let c = self.comparator();
+        self.dead_runs.finish(c, reader, watch, found);
+    }
+
+    /// Ends a watch under which a reader met an error, or entries newer than what it sees.
+    pub fn abandon_dead_run(&self, watch: &DeadRunWatch) {
+        self.dead_runs.abandon(watch);
     }
 
     /// The range tombstones, as fragments; `None` without any. Shared until one more is added.

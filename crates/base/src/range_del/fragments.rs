@@ -183,6 +183,44 @@ impl FragmentedTombstones {
         })
     }
 
+    /// Returns whether every key from `start` up to, but excluding, `end` lies under a tombstone of a number of at
+    /// most `snapshot`. Requires: no timestamps.
+    pub fn covers_range(&self, start: &[u8], end: &[u8], snapshot: SequenceNumber) -> bool {
+        let c = &self.comparator;
+        debug_assert_eq!(c.timestamp_size(), 0);
+        let mut at = self.first_ending_after(&Place::Before(start));
+        let mut covered = start;
+        while at < self.len() && c.compare(covered, end) == Ordering::Less {
+            let fragment = self.get(at);
+            let is_seen = fragment.visible(snapshot, None, c).is_some();
+            if !is_seen || c.compare(fragment.start, covered) == Ordering::Greater {
+                return false;
+            }
+            covered = fragment.end;
+            at += 1;
+        }
+        c.compare(covered, end) != Ordering::Less
+    }
+
+    /// The fragment over `user_key`, and its newest number of at most `snapshot`; `None` if there is none. Requires: no
+    /// timestamps.
+    pub fn covering(
+        &self,
+        user_key: &[u8],
+        snapshot: SequenceNumber,
+    ) -> Option<(Fragment<'_>, SequenceNumber)> {
+        let c = &self.comparator;
+        debug_assert_eq!(c.timestamp_size(), 0);
+        let ends_before = |f: &Span| c.compare(&self.keys[f.end.0..f.end.1], user_key).is_le();
+        let at = self.fragments.partition_point(ends_before);
+        let fragment = (at < self.len()).then(|| self.get(at))?;
+        if c.compare(fragment.start, user_key).is_gt() {
+            return None;
+        }
+        let newest = fragment.visible(snapshot, None, c)?;
+        Some((fragment, fragment.seqnos[newest]))
+    }
+
     /// Largest number, at most `snapshot`, of a tombstone over `user_key` (with timestamp where the
     /// family has them); 0 if none. Entries of the key below it are deleted.
     #[inline]

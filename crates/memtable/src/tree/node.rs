@@ -182,10 +182,11 @@ impl<'a> NodeRef<'a> {
     /// Takes the node, if it did not change since `version` was noted.
     #[inline(always)]
     pub(super) fn try_hold(self, version: u64) -> bool {
+        // SeqCst, not Acquire, for those who learn dead runs: see `dead_runs`.
         let taken = self
             .node()
             .version
-            .compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(version, version + 1, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok();
         fence(Ordering::Release);
         taken
