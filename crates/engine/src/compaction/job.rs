@@ -7,6 +7,7 @@ use super::own_readers::described_anew;
 use super::parts::at_once;
 use super::placed::Placed;
 use super::units::add_tombstones;
+use super::unread::Unread;
 use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
@@ -417,7 +418,12 @@ impl Engine {
             Ok(known) => known,
             Err(e) => return Rewritten::failed(e),
         };
-        job.progress.expect(expected);
+        let oldest = self.c.snapshots.sequences().first().copied();
+        let unread = match Unread::of(&job.plan, &job.family, oldest.unwrap_or(MAX_SEQUENCE)) {
+            Ok(unread) => unread,
+            Err(e) => return Rewritten::failed(e),
+        };
+        job.progress.expect(expected - unread.entries());
         let start = |i: usize| i.checked_sub(1).and_then(|i| keys.get(i)).map(|k| &k[..]);
         let mut ranges: Vec<_> = (0..=keys.len())
             .map(|i| {
@@ -436,13 +442,14 @@ impl Engine {
             .collect();
         let results: Vec<Result<()>> = if ranges.len() == 1 || self.c.env.executor.is_manual() {
             let all = ranges.iter_mut();
-            all.map(|r| self.run_part(job, r)).collect()
+            all.map(|r| self.run_part(job, &unread, r)).collect()
         } else {
-            at_once(&mut ranges, |r| self.run_part(job, r))
+            at_once(&mut ranges, |r| self.run_part(job, &unread, r))
         };
         let mut failed = results.into_iter().find_map(Result::err);
         let mut work = Work::default();
         ranges.iter().for_each(|r| work.add(&r.work));
+        unread.count_in(&mut work);
         if failed.is_none() && self.c.options.compaction_verify_record_count {
             let stored = ranges.iter().map(|r| r.outputs.stored()).sum();
             // Nobody knows what was read if a filter skipped entries.
@@ -490,7 +497,12 @@ impl Engine {
     }
 
     /// Works on one range, and tells listeners; see [`Self::rewrite_range`].
-    fn run_part(self: &Arc<Self>, job: &CompactionJob, range: &mut Range<'_>) -> Result<()> {
+    fn run_part(
+        self: &Arc<Self>,
+        job: &CompactionJob,
+        unread: &Unread,
+        range: &mut Range<'_>,
+    ) -> Result<()> {
         let _activity = ReadActivity::Compaction.enter();
         self.note_part_begin(job, range.part);
         let clock = &self.c.env.clock;
@@ -498,7 +510,7 @@ impl Engine {
         let times_cpu = times_cpu || self.is_heard(job);
         let cpu_began = times_cpu.then(|| clock.thread_cpu_nanos());
         let started = clock.monotonic_nanos();
-        let result = self.rewrite_range(job, range);
+        let result = self.rewrite_range(job, unread, range);
         range.work.entries_out = range.outputs.entries();
         range.work.dropped_ranges = range.outputs.dropped_ranges();
         range.work.io = range.outputs.io_nanos();
@@ -519,9 +531,14 @@ impl Engine {
     }
 
     /// Works on one range, and notes what was read, however it ends.
-    fn rewrite_range(self: &Arc<Self>, job: &CompactionJob, range: &mut Range<'_>) -> Result<()> {
+    fn rewrite_range(
+        self: &Arc<Self>,
+        job: &CompactionJob,
+        unread: &Unread,
+        range: &mut Range<'_>,
+    ) -> Result<()> {
         let (family, plan) = (&job.family, &job.plan);
-        let input = MergingIter::new(family.comparator.clone(), self.sources(job)?);
+        let input = MergingIter::new(family.comparator.clone(), self.sources(job, unread)?);
         let snapshots = self.c.snapshots.sequences();
         let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
         add_tombstones(&mut ranges, plan, &family.comparator);
@@ -633,8 +650,8 @@ impl Engine {
         self.c.statistics.is_some() || self.is_heard(job)
     }
 
-    /// The inputs of a job as streams, newer ones first.
-    fn sources(&self, job: &CompactionJob) -> Result<Vec<Source>> {
+    /// The inputs of a job that are read as streams, newer ones first.
+    fn sources(&self, job: &CompactionJob, unread: &Unread) -> Result<Vec<Source>> {
         let family = &job.family;
         let own = self.own_readers(job);
         let cache = own.as_ref().unwrap_or(&family.cache);
@@ -651,9 +668,10 @@ impl Engine {
         };
         let mut sources = Vec::new();
         for (level, files) in &job.plan.inputs {
+            let files: Vec<_> = files.iter().filter(|f| !unread.holds(f)).cloned().collect();
             let files = match &own {
-                Some(_) => described_anew(files),
-                None => files.clone(),
+                Some(_) => described_anew(&files),
+                None => files,
             };
             if *level == 0 {
                 // Newest first, as the version lists them.

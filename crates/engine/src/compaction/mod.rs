@@ -18,6 +18,7 @@ mod placed;
 mod refit;
 mod split;
 mod units;
+mod unread;
 mod work;
 
 #[cfg(test)]

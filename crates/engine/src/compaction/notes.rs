@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// RocksDB's number of a reason, by its name; 0 for one it does not know.
 fn reason_number(name: &str) -> u32 {
-    const NAMES: [&str; 20] = [
+    const NAMES: [&str; 21] = [
         "Unknown",
         "LevelL0FilesNum",
         "LevelMaxLevelSize",
@@ -38,6 +38,7 @@ fn reason_number(name: &str) -> u32 {
         "ForcedBlobGC",
         "RoundRobinTtl",
         "RefitLevel",
+        "ReadTriggered",
     ];
     let at = NAMES.iter().position(|n| *n == name);
     at.unwrap_or(0) as u32

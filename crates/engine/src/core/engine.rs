@@ -11,6 +11,7 @@ use super::state::{DbState, LeaderState, rank};
 use super::state_mutex::StateMutex;
 use super::times::TimesTimer;
 use super::transactions::Transactions;
+use super::wakeup::AgeTimer;
 use super::{
     DbCounters, Directories, Family, FamilySet, ManifestState, Outstanding, Request, Resources,
     SnapshotList, StatsHistory, Tracing, Watchers,
@@ -146,7 +147,7 @@ pub(crate) struct Engine {
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
     pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Looks for files that have become old.
-    pub age_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
+    pub age_timer: std::sync::Mutex<Option<AgeTimer>>,
     /// When sequence numbers were assigned, if a family wants to know.
     pub times: Mutex<SeqnoTimes>,
     /// Records that.

@@ -4,6 +4,7 @@ use super::directories::create_dir;
 use super::family::{Family, FamilyParts, FamilySettings};
 use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
+use super::superversion::asks_in_turn;
 use super::{Engine, SuperVersion, worst_stall};
 use crate::blob::{BlobCache, BlobReads, BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
@@ -146,6 +147,8 @@ impl Engine {
             version: version.clone(),
             settings: settings.clone(),
             history_low: version.history_low.clone(),
+            number: 0,
+            asks_in_turn: asks_in_turn(&cache, &settings),
         };
         let family = Family::new(FamilyParts {
             id,
@@ -231,6 +234,7 @@ impl Engine {
             .log
             .info(format_args!("Created column family [{name}] (ID {id})"));
         self.keep_times(false);
+        self.start_age_timer();
         Ok(family)
     }
 

@@ -72,6 +72,11 @@ impl FamilySettings {
         })
     }
 
+    /// Returns whether reads that find no value in a table are counted with its file.
+    pub(crate) fn counts_wasted_reads(&self) -> bool {
+        self.options.read_triggered_compaction_threshold > 0.0
+    }
+
     /// With an extractor of the user's, which no text can name; `None` changes nothing.
     pub(crate) fn with_prefix_extractor(mut self, extractor: Option<SliceTransform>) -> Self {
         if extractor.is_some() {

@@ -5,6 +5,8 @@ use super::engine::gate;
 use super::hiding::debt_of_space;
 use super::manifest::{Urgency, note_tracked};
 use super::state::{DbState, FamilyState};
+use super::superversion::asks_in_turn;
+use super::wakeup::{AgeTimer, wakeup_period};
 use super::{Engine, Family, ManifestState, SuperVersion, ThrottleSettings};
 use crate::picker::needs_compaction;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit, filenames};
@@ -14,10 +16,6 @@ use spanlith_pace::{StallCause, StallCondition, StallInput, stall_condition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-/// How often files are looked at for their age: RocksDB's period.
-const AGE_PERIOD: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Describes what one edit changes, and in which family.
 pub(crate) struct FamilyEdit {
@@ -265,6 +263,7 @@ impl Engine {
     /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
     /// Nothing happens if the family was dropped.
     pub(crate) fn install_superversion(self: &Arc<Self>, state: &mut DbState, id: u32) {
+        let is_ingesting = state.ingesting > 0;
         let Some(f) = state.family_mut(id) else {
             return;
         };
@@ -278,6 +277,9 @@ impl Engine {
             false => f.version.history_low.clone(),
         };
         let old = f.family.superversion.load_full();
+        let number = f.superversion_number;
+        // While files are taken in, a reader does not know all that it would delete.
+        f.mem.convert_for(if is_ingesting { 0 } else { number });
         let is_same =
             Arc::ptr_eq(&old.version, &f.version) && Arc::ptr_eq(&old.settings, &f.settings);
         if !is_same || f.judged_at == 0 {
@@ -289,6 +291,8 @@ impl Engine {
             version: f.version.clone(),
             settings: f.settings.clone(),
             history_low,
+            number,
+            asks_in_turn: asks_in_turn(&f.family.cache, &f.settings),
         }));
         self.recompute(state, id);
         self.schedule(state);
@@ -355,16 +359,37 @@ impl Engine {
                 me.snapshot_released(oldest);
             }
         }));
+        self.start_age_timer();
+    }
+
+    /// Looks at the files as often as the options in force ask for, from now on.
+    pub(crate) fn start_age_timer(self: &Arc<Self>) {
+        let options = self.options().to_arc();
+        let period = {
+            let state = self.state.lock();
+            if state.closing {
+                return;
+            }
+            let families = state.families.values().map(|f| &f.settings.options);
+            wakeup_period(&options, families)
+        };
+        let mut held = (self.age_timer.lock()).unwrap_or_else(std::sync::PoisonError::into_inner);
+        if held.as_ref().is_some_and(|timer| timer.period == period) {
+            return;
+        }
         let me = Arc::downgrade(self);
         let tick = Box::new(move || {
             let me = me.upgrade();
             me.inspect(|me| me.look_at_ages()).is_some()
         });
-        let timer = self.c.env.executor.periodic("ages", AGE_PERIOD, tick);
-        *self
-            .age_timer
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(timer);
+        let timer = self.c.env.executor.periodic("ages", period, tick);
+        let old = held.replace(AgeTimer {
+            period,
+            _timer: timer,
+        });
+        drop(held);
+        // Waits for a tick that runs; outside the lock.
+        drop(old);
     }
 
     /// A snapshot was released and `oldest` is left: bottommost files whose entries nothing protects

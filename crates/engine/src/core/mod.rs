@@ -51,6 +51,7 @@ mod superversion;
 mod times;
 mod tracing;
 mod transactions;
+mod wakeup;
 mod warm;
 mod witness;
 mod write_times;

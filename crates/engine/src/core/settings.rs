@@ -131,6 +131,7 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         ttl: cf.ttl,
         periodic_compaction_seconds: cf.periodic_compaction_seconds,
         bottommost_file_compaction_delay: u64::from(cf.bottommost_file_compaction_delay),
+        read_triggered_compaction_threshold: cf.read_triggered_compaction_threshold,
         partition_prefix: partition_prefix(&cf.sst_partitioner_factory),
         precludes_last_level: cf.preclude_last_level_data_seconds > 0,
         blob_budget: is_budget.then_some(BlobBudget {

@@ -23,6 +23,17 @@ pub struct SuperVersion {
     /// Reads at an earlier timestamp fail: the version may have lost what they would see. Empty for
     /// none.
     pub(crate) history_low: Vec<u8>,
+    /// Its number in the family; 0 if it holds less than a state of the family does, or readers were never given
+    /// it by that number.
+    pub(crate) number: u64,
+    /// Lookups ask one table after the other, by the careful way: see [`asks_in_turn`].
+    pub(crate) asks_in_turn: bool,
+}
+
+/// Returns whether lookups of a family ask its tables one after the other: what they find is kept in rows, filters
+/// are left out at the bottom, or reads in vain are counted.
+pub(super) fn asks_in_turn(cache: &TableCache, settings: &FamilySettings) -> bool {
+    cache.rows.is_some() || cache.expects_hits || settings.counts_wasted_reads()
 }
 
 impl SuperVersion {
@@ -45,7 +56,7 @@ impl SuperVersion {
         for mem in std::iter::once(&self.mem).chain(&self.imm) {
             sources.push(Source::Mem(mem.iter()));
             if mem.range_deletes() > 0 {
-                ranges.note();
+                ranges.note_memtable();
             }
         }
         for &(n, ref level) in levels {

@@ -326,7 +326,6 @@ impl Engine {
         self.changed.notify_all();
         let timers = [
             &self.timer,
-            &self.age_timer,
             &self.postponed_timer,
             &self.resume_timer,
             &self.disk_timer,
@@ -339,6 +338,12 @@ impl Engine {
                     .take(),
             );
         }
+        drop(
+            self.age_timer
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .take(),
+        );
         drop(
             self.times_timer
                 .lock()

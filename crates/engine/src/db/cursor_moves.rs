@@ -257,6 +257,10 @@ impl Cursor {
             return;
         };
         s.add(moved, 1);
+        let converted = since(now.converted, before.converted);
+        let unconverted = since(now.unconverted, before.unconverted);
+        s.add(Ticker::ReadPathRangeTombstonesInserted, converted);
+        s.add(Ticker::ReadPathRangeTombstonesDiscarded, unconverted);
         let skipped = if to.goes_backward() {
             hidden.saturating_sub(u64::from(iter.valid()) + reseeks)
         } else {

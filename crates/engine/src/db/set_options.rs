@@ -151,6 +151,7 @@ impl Engine {
         drop(state);
         drop(leader);
         self.keep_times(false);
+        self.start_age_timer();
         self.changed.notify_all();
         self.tell_news();
         Ok(())
@@ -202,6 +203,7 @@ impl Engine {
         self.schedule(&mut state);
         drop(state);
         self.start_reports(&now, &new);
+        self.start_age_timer();
         Ok(())
     }
 }

@@ -12,14 +12,18 @@ use spanlith_base::range_del::{CoverageCursor, Place, PlaceBuf, ReadBound, Trunc
 use spanlith_base::{Comparator, Result, SequenceNumber, keys};
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::atomic::{AtomicU8, Ordering as Memory};
+
+/// Places with range tombstones that were met.
+const IN_MEMTABLES: u8 = 1;
+const IN_TABLES: u8 = 2;
 
 /// Says whether a merged stream has come to a place that holds range tombstones.
 #[derive(Clone, Debug)]
 pub struct RangeWatch {
     enabled: bool,
     // Relaxed: used by the one thread that moves the iterator.
-    met: Arc<AtomicBool>,
+    met: Arc<AtomicU8>,
 }
 
 impl RangeWatch {
@@ -27,21 +31,37 @@ impl RangeWatch {
     pub fn new(enabled: bool) -> Self {
         Self {
             enabled,
-            met: Arc::new(AtomicBool::new(false)),
+            met: Arc::new(AtomicU8::new(0)),
         }
     }
 
-    /// A place with range tombstones takes part from now on.
+    /// A table with range tombstones takes part from now on.
     pub fn note(&self) {
+        self.add(IN_TABLES);
+    }
+
+    /// A memtable with range tombstones takes part from now on.
+    pub fn note_memtable(&self) {
+        self.add(IN_MEMTABLES);
+    }
+
+    fn add(&self, place: u8) {
         if self.enabled {
-            self.met.store(true, Memory::Relaxed);
+            // One thread stores.
+            let met = self.met.load(Memory::Relaxed);
+            self.met.store(met | place, Memory::Relaxed);
         }
+    }
+
+    /// Returns whether memtables alone hold what was met.
+    pub fn is_in_memtables(&self) -> bool {
+        self.met.load(Memory::Relaxed) == IN_MEMTABLES
     }
 
     /// Returns whether one was met.
     #[inline]
     pub fn met(&self) -> bool {
-        self.met.load(Memory::Relaxed)
+        self.met.load(Memory::Relaxed) != 0
     }
 }
 

@@ -108,6 +108,12 @@ impl LevelIter {
         self.current.as_ref().is_some_and(TableIter::is_within)
     }
 
+    /// The file of the table it stands in.
+    pub fn current_file(&self) -> Option<&FileMeta> {
+        self.current.as_ref()?;
+        self.files().get(self.index).map(|file| &**file)
+    }
+
     fn files(&self) -> &[Arc<FileMeta>] {
         match &self.files {
             Files::Level(v, level) => &v.levels[*level].files,

@@ -8,6 +8,7 @@
 //! list newer places first.
 
 use super::Source;
+use crate::version::FileMeta;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::{Comparator, Error, Pinned, Result, keys};
@@ -228,6 +229,14 @@ impl MergingIter {
     pub fn note_wanted(&mut self, prefix: Option<PrefixSeek<'_>>) {
         if let Some(&top) = self.heap.first() {
             self.children[top as usize].source.note_wanted(prefix);
+        }
+    }
+
+    /// The file that the entry comes from, if that lies in a level below level 0.
+    pub fn top_file(&self) -> Option<&FileMeta> {
+        match &self.children[*self.heap.first()? as usize].source {
+            Source::Level(level) => level.current_file(),
+            _ => None,
         }
     }
 

@@ -5,7 +5,8 @@
 //! files whose writer asked for compaction; bottommost files that are protected by nothing any more.
 //!
 //! Then come files whose data is older than `ttl`, and files that are older than
-//! `periodic_compaction_seconds`, and last tables that refer to old blob files with much garbage.
+//! `periodic_compaction_seconds`, tables that refer to old blob files with much garbage, and last files that
+//! many reads pass through in vain.
 //!
 //! In a level that is due, files are tried by `compaction_pri`: by default the file that overlaps
 //! the next level least, relative to its own size.
@@ -107,6 +108,10 @@ pub fn pick_leveled(input: &PickerInput<'_>) -> Option<CompactionPlan> {
     if let Some(start) = picking.start_of(forced, Target::Same, CompactionReason::ForcedBlobGc) {
         return start;
     }
+    let hot = picking.read_hot().into_iter();
+    if let Some(start) = picking.start_of(hot, Target::Next, CompactionReason::ReadTriggered) {
+        return start;
+    }
     by_space().flatten()
 }
 
@@ -118,6 +123,7 @@ pub fn leveled_needs_compaction(input: &PickerInput<'_>) -> bool {
         || picking.expired().next().is_some()
         || picking.periodic().next().is_some()
         || picking.forced_by_blobs().next().is_some()
+        || !picking.read_hot().is_empty()
         || picking.with_victims().next().is_some()
 }
 

@@ -21,6 +21,7 @@ mod leveled;
 mod manual;
 mod plan;
 mod proximal;
+mod read_hot;
 mod sorting;
 mod universal;
 

@@ -53,6 +53,8 @@ pub enum CompactionReason {
     FifoTtl,
     /// FIFO: a file is old enough for another temperature.
     ChangeTemperature,
+    /// Many reads find no value in a file.
+    ReadTriggered,
 }
 
 impl CompactionReason {
@@ -80,6 +82,7 @@ impl CompactionReason {
             Self::FifoReduceNumFiles => "FIFOReduceNumFiles",
             Self::FifoTtl => "FIFOTtl",
             Self::ChangeTemperature => "ChangeTemperature",
+            Self::ReadTriggered => "ReadTriggered",
             // RocksDB does not tell the two kinds of manual compactions apart.
             Self::ManualFiles => "ManualCompaction",
         }

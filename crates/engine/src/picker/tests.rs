@@ -322,3 +322,54 @@ fn marked_files_are_picked_as_the_script_says() {
 fn manual_compactions_proceed_as_the_script_says() {
     run_script("manual.txt");
 }
+
+#[test]
+fn files_that_reads_pass_through_in_vain_go_down_the_hottest_first() {
+    let text = "L0 1 i..k 1MB\nL1 3 d..f 1MB\nL1 2 i..j 1MB\nL2 4 a..h 10MB\nL3 5 a..z 99MB\n";
+    let made = version_of(4, text);
+    let options = |style| LevelOptions {
+        style,
+        num_levels: 4,
+        max_bytes_for_level_base: 100 << 20,
+        level0_file_num_compaction_trigger: 10,
+        level_compaction_dynamic_level_bytes: false,
+        read_triggered_compaction_threshold: 0.001,
+        ..LevelOptions::default()
+    };
+    let pick_in = |options: &LevelOptions| {
+        let input = PickerInput {
+            version: &made,
+            options,
+            running: &[],
+            oldest_snapshot: None,
+            now: 0,
+            ahead_seconds: 0,
+            young_after: None,
+        };
+        let plan = pick(&input);
+        assert_eq!(plan.is_some(), needs_compaction(&input));
+        plan.map(|p| print_plan(&p).lines().take(2).collect::<Vec<_>>().join(" "))
+    };
+    let leveled = options(CompactionStyle::Level);
+    let universal = options(CompactionStyle::Universal);
+    // In the deepest level, and as many as the threshold says, they move nothing.
+    made.files(3)[0].add_wasted_reads(1 << 40);
+    made.files(1)[0].add_wasted_reads(1048);
+    assert_eq!((pick_in(&leveled), pick_in(&universal)), (None, None));
+    made.files(1)[0].add_wasted_reads(1);
+    let begins = |plan: Option<String>, with: &str| {
+        let plan = plan.unwrap();
+        assert!(plan.starts_with(with), "{plan}");
+        assert!(plan.contains("ReadTriggered"), "{plan}");
+    };
+    begins(pick_in(&leveled), "merge L1:3 + L2:4 -> L2");
+    begins(pick_in(&universal), "merge L1:3 + L2:4 -> L2");
+    made.files(0)[0].add_wasted_reads(3000);
+    begins(pick_in(&leveled), "merge L0:1 + L1:2 -> L1");
+    begins(pick_in(&universal), "merge L0:1 + L1:2 -> L1");
+    let off = LevelOptions {
+        read_triggered_compaction_threshold: 0.0,
+        ..leveled
+    };
+    assert_eq!(pick_in(&off), None);
+}

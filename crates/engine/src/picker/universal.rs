@@ -6,7 +6,7 @@
 //!
 //! In this order: everything, if a file has reached its period; the newer runs with the oldest one, if
 //! they take too much space beside it; runs of similar size; as many runs as there are too many; files
-//! whose writer asked for compaction. All numbers and the order are those of RocksDB 11.8.
+//! whose writer asked for compaction; the file that most reads pass through in vain. All numbers and the order are those of RocksDB 11.8.
 
 mod incremental;
 
@@ -52,6 +52,7 @@ pub fn universal_needs_compaction(input: &PickerInput<'_>) -> bool {
     picking.targets.top_score() >= 1.0
         || picking.targets.marked_files > 0
         || picking.periodic().next().is_some()
+        || !picking.read_hot().is_empty()
 }
 
 /// The plan for a compaction of everything that a caller asked for, into the last level. Outer `None`: a
@@ -183,7 +184,9 @@ impl<'a> Universal<'a> {
                 return plan;
             }
         }
-        self.marked().or_else(|| self.misleading())
+        self.marked()
+            .or_else(|| self.read_hot())
+            .or_else(|| self.misleading())
     }
 
     /// A file in which RocksDB misses keys, in its run.
@@ -465,6 +468,49 @@ impl<'a> Universal<'a> {
                 let files = picking.clean_cut(level, vec![Arc::clone(file)])?;
                 Some((level, files))
             })?;
+        self.to_next_level(level, files, CompactionReason::FilesMarkedForCompaction)
+    }
+
+    /// The file that most reads pass through in vain, with what it overlaps in the next level with data, or in
+    /// level 0 if there is no other.
+    fn read_hot(&self) -> Option<CompactionPlan> {
+        let picking = &self.picking;
+        let hot = picking.read_hot();
+        let mut free = hot
+            .iter()
+            .filter(|(level, _)| *level > 0 || !self.level0_is_busy());
+        let (level, files) = free.find_map(|&(level, file)| {
+            let files = picking.clean_cut(level, vec![Arc::clone(file)])?;
+            Some((level, files))
+        })?;
+        if self.last_level() > 0 {
+            return self.to_next_level(level, files, CompactionReason::ReadTriggered);
+        }
+        let sets = [&files[..]];
+        let (low, high) = picking.range(&sets);
+        let all = picking.overlapping(0, low, high);
+        (all.len() > 1 && !any_busy(&all)).then(|| {
+            self.plan(Runs {
+                inputs: vec![(0, all)],
+                output_level: 0,
+                output_path: self.path_for(picking.version().level_bytes(0)),
+                grandparents: Files::new(),
+                reason: CompactionReason::ReadTriggered,
+                compresses: true,
+                score: self.score,
+            })
+        })
+    }
+
+    /// Files of a level, with what they overlap in the next level with data.
+    fn to_next_level(
+        &self,
+        level: usize,
+        files: Files,
+        reason: CompactionReason,
+    ) -> Option<CompactionPlan> {
+        let picking = &self.picking;
+        let version = picking.version();
         let last = self.last_level();
         let with_data = (level + 1..=last).find(|&l| version.num_files(l) > 0);
         let output_level = match with_data {
@@ -504,7 +550,7 @@ impl<'a> Universal<'a> {
             output_level,
             output_path: Some(output_path),
             grandparents,
-            reason: CompactionReason::FilesMarkedForCompaction,
+            reason,
             score: self.score,
             level0_inputs_are_apart: false,
         };

@@ -10,6 +10,8 @@
 
 mod ahead;
 mod backward;
+mod covered;
+mod dead;
 mod limited;
 
 use super::get::unknown_type;
@@ -21,8 +23,6 @@ use crate::iter::{Coverage, MergingIter, RangeWatch};
 use crate::merge::MergeOperator;
 use crate::version::TableCache;
 use spanlith_base::keys::{self, ValueType};
-use spanlith_base::perf::{self, PerfCounter};
-use spanlith_base::range_del::ReadBound;
 use spanlith_base::{Comparator, Error, MAX_SEQUENCE, Pinned, Result, SequenceNumber};
 use std::sync::Arc;
 
@@ -46,6 +46,8 @@ pub(crate) struct DbIterParts {
     pub max_skipped: u64,
     /// When moves seek, and how those with a limit count.
     pub counting: Counting,
+    /// How runs of deleted keys are treated.
+    pub dead: DeadKeys,
     pub blobs: Arc<BlobSource>,
     pub blob_read: BlobRead,
     /// Says what is visible besides the snapshot, and what is passed over.
@@ -53,6 +55,7 @@ pub(crate) struct DbIterParts {
 }
 
 use ahead::ScanValues;
+pub(crate) use dead::DeadKeys;
 pub(crate) use limited::Counting;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -82,6 +85,10 @@ pub struct DbIter {
     seek_key: Vec<u8>,
     /// Made when the first range tombstones are met.
     coverage: Option<Box<Coverage>>,
+    /// A range of a memtable that deleted an entry passed.
+    cover: Option<Box<covered::Cover>>,
+    /// Looks into memtables for range tombstones since the last move to a place.
+    looks: u8,
     /// The entity under the iterator, if `value` holds the default column of one.
     entity: Option<Entity>,
     /// The way of values from blob files; made with the first value that lies in one.
@@ -92,6 +99,9 @@ pub struct DbIter {
     version: Vec<u8>,
     /// Says what it passed over so far, for those who measure.
     passed: Passed,
+    /// Deleted keys in a row after which the loop forward hands over; 0 for never.
+    dead_stop: u32,
+    dead_behind: dead::DeadBehind,
 }
 
 /// Internal entries that an iterator passed over.
@@ -109,6 +119,10 @@ pub(crate) struct Passed {
     pub merges: u64,
     /// Seeks in place of steps over many versions.
     pub reseeks: u64,
+    /// Runs of deleted keys that became range tombstones.
+    pub converted: u64,
+    /// Those that were long enough, but might hide something, or are under a range tombstone already.
+    pub unconverted: u64,
 }
 
 impl DbIter {
@@ -123,6 +137,8 @@ impl DbIter {
 
     pub(crate) fn new(parts: DbIterParts) -> Self {
         Self {
+            dead_stop: parts.dead.first_stop(),
+            dead_behind: dead::DeadBehind::default(),
             parts,
             at: At::None,
             key: Vec::new(),
@@ -131,6 +147,8 @@ impl DbIter {
             skipped: 0,
             seek_key: Vec::new(),
             coverage: None,
+            cover: None,
+            looks: 0,
             entity: None,
             values: None,
             unprepared: None,
@@ -172,8 +190,9 @@ impl DbIter {
             if let Some(values) = &mut self.values {
                 values.forget_scout();
             }
+            self.cover = None;
             if state.mem.range_deletes() > 0 {
-                self.parts.ranges.note();
+                self.parts.ranges.note_memtable();
             }
         }
         true
@@ -314,6 +333,7 @@ impl DbIter {
 
     fn reset(&mut self) {
         self.at = At::None;
+        self.looks = 0;
         self.error = None;
         if let Some(values) = &mut self.values {
             values.begin_anew();
@@ -518,63 +538,6 @@ impl DbIter {
         self.parts.comparator.same_key(key, &self.key)
     }
 
-    /// Returns whether a range tombstone deletes the merged stream's entry; `None` after an error.
-    #[cold]
-    fn covered(&mut self) -> Option<bool> {
-        let parts = &self.parts;
-        if self.coverage.is_none() {
-            let pin = &parts.pin;
-            let bound = ReadBound {
-                snapshot: parts.snapshot,
-                timestamp: parts.view.until().map(<[u8]>::to_vec),
-            };
-            let coverage = pin.coverage(&parts.comparator, &parts.cache, bound);
-            let mut mems = std::iter::once(&pin.mem).chain(&pin.imm);
-            if let Err(e) = mems.try_for_each(|mem| mem.check_fragments()) {
-                self.fail(e);
-                return None;
-            }
-            self.coverage = Some(Box::new(coverage));
-        }
-        let parts = &self.parts;
-        let coverage = self.coverage.as_mut()?;
-        let key = parts.inner.key();
-        match coverage.covers(keys::user_key(key), keys::tag_sequence(keys::tag(key))) {
-            Ok(covered) => Some(covered),
-            Err(e) => {
-                self.fail(e);
-                None
-            }
-        }
-    }
-
-    /// Moves on from an entry that [`Self::covered`] said is deleted, the `run`-th in a row; false
-    /// after an error.
-    fn pass_covered(&mut self, run: u32) -> bool {
-        if run > SKIP_RANGE_AFTER
-            && let Some(coverage) = &mut self.coverage
-        {
-            let inner = &mut self.parts.inner;
-            let key = inner.key();
-            let seqno = keys::tag_sequence(keys::tag(key));
-            let (user, older) = (keys::user_key(key), inner.top_index());
-            match coverage.skip_to(older, user, seqno, &mut self.seek_key) {
-                Ok(true) => {
-                    perf::add(PerfCounter::InternalRangeDelReseekCount, 1);
-                    inner.seek_top(&self.seek_key);
-                    return true;
-                }
-                Ok(false) => {}
-                Err(e) => {
-                    self.fail(e);
-                    return false;
-                }
-            }
-        }
-        self.parts.inner.next();
-        true
-    }
-
     /// Finds the next visible entry from where the merged stream stands. With `skipping`, versions
     /// of `self.key` are passed over.
     #[inline]
@@ -587,6 +550,7 @@ impl DbIter {
     fn find_forward_as<const FOLLOWS: bool>(&mut self, mut skipping: bool) {
         let mut hidden = 0;
         let mut covered_run = 0;
+        let mut dead = 0;
         while let Some(k) = self.parts.inner.current_key() {
             let (user, tag) = (keys::user_key(k), keys::tag(k));
             if let Some(upper) = &self.parts.upper
@@ -657,6 +621,10 @@ impl DbIter {
                         self.passed.deletions += 1;
                         skipping = true;
                         hidden = 0;
+                        dead += 1;
+                        if dead == self.dead_stop {
+                            return self.find_forward_dead();
+                        }
                     }
                     Some(ValueType::Merge) => return self.merge_forward::<false>(),
                     kind => {
@@ -747,6 +715,7 @@ impl DbIter {
         let Some(operator) = self.operator() else {
             return;
         };
+        self.sample();
         self.key.clear();
         self.key
             .extend_from_slice(keys::user_key(self.parts.inner.key()));

@@ -502,7 +502,7 @@ impl SuperVersion {
     /// filters' lines, so that the cache misses of a live tree overlap; the second asks them, newer
     /// places first.
     fn get_from_tables(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
-        if ctx.cache.rows.is_some() || ctx.cache.expects_hits {
+        if self.asks_in_turn {
             return self.tables_in_turn(lookup, ctx, None);
         }
         let key = lookup.key;

@@ -9,6 +9,7 @@ mod observed;
 mod operands;
 mod options;
 mod rows;
+mod sampled;
 mod stored;
 mod timestamps;
 mod traced;

@@ -10,6 +10,7 @@
 
 use super::get::{Lookup, ReadContext};
 use super::observed::{Observer, is_merge_failure};
+use super::sampled::Sample;
 use crate::core::SuperVersion;
 use crate::version::{FileMeta, Level, RowCache, RowPlace, RowWriter};
 use spanlith_base::stats::{Histogram, Ticker};
@@ -521,7 +522,21 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             return self.visit_file_by_rows(keys, file, rows, ctx);
         }
         self.ask_file(keys, file, ctx, |_, _, _, _| ());
+        if sv.asks_in_turn {
+            self.sample(keys, file);
+        }
         self.finish_in_file(keys)
+    }
+
+    /// Counts lookups that found no value in a file they asked.
+    #[cold]
+    fn sample(&self, keys: Keys, file: &FileMeta) {
+        let wanted = self.scope.sv.settings.counts_wasted_reads();
+        for lookup in each(keys).map(|n| &self.lookups[n]) {
+            if !lookup.done() || !lookup.is_found() {
+                Sample::new(wanted).wasted(file);
+            }
+        }
     }
 
     /// Takes in what a table says of keys; `see` is told each entry that is taken in, and of which key.
@@ -626,6 +641,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
             }
         }
         self.met_ranges |= file.tombstones.get().is_some();
+        self.sample(keys, file);
         self.finish_in_file(keys)
     }
 

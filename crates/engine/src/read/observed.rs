@@ -5,6 +5,7 @@
 
 use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, Outcome};
+use super::sampled::Sample;
 use super::{ReadOptions, ReadPurpose};
 use crate::core::{Engine, Family, SuperVersion};
 use crate::ttl::shown;
@@ -212,6 +213,7 @@ impl SuperVersion {
     ) -> Result<()> {
         let key = lookup.key();
         let hash = TableReader::filter_hash(key);
+        let sample = Sample::new(self.settings.counts_wasted_reads());
         for &(n, ref level) in self.version.occupied() {
             let files: Vec<_> = match n {
                 // RocksDB looks at ranges of files only if there are many.
@@ -224,6 +226,9 @@ impl SuperVersion {
                 match &ctx.cache.rows {
                     Some(rows) => lookup.in_table_by_row(rows, file, hash, &ctx)?,
                     None => lookup.in_file(file, hash, &ctx)?,
+                }
+                if !lookup.done() || !lookup.is_found() {
+                    sample.wasted(file);
                 }
                 if n == 0 || at + 1 == files.len() {
                     lookup.end_place();

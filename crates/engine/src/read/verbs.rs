@@ -1,6 +1,6 @@
 //! Reads on the engine: choose superversion and sequence number, then answer.
 
-use super::db_iter::{Counting, DbIter, DbIterParts};
+use super::db_iter::{Counting, DbIter, DbIterParts, DeadKeys};
 use super::get::{Lookup, ReadContext};
 use super::multi_get::{Answer, BatchLimits, Sink};
 use super::stored::{Entity, Stored};
@@ -113,6 +113,8 @@ impl Engine {
                 )),
                 settings: some.settings.clone(),
                 history_low: some.history_low.clone(),
+                number: 0,
+                asks_in_turn: some.asks_in_turn,
             }),
             _ => self.in_tier(family, some, tier),
         }
@@ -134,6 +136,8 @@ impl Engine {
                     version: some.version.clone(),
                     settings: some.settings.clone(),
                     history_low: some.history_low.clone(),
+                    number: 0,
+                    asks_in_turn: some.asks_in_turn,
                 })
             }
             _ => superversion,
@@ -691,6 +695,15 @@ impl Engine {
                 || options.total_order
                 || options.auto_prefix,
         };
+        if options.table_filter.is_some()
+            && settings.options.min_tombstones_for_range_conversion > 0
+            && !self.c.read_only
+        {
+            return Err(Error::invalid_argument(
+                "ReadOptions::table_filter is not supported when min_tombstones_for_range_conversion > 0",
+            ));
+        }
+        let dead = DeadKeys::of(options, &superversion, &view, counting.total_order);
         let ranges = RangeWatch::new(!options.ignore_range_deletions);
         let inner = superversion.merged(
             &family.comparator,
@@ -723,6 +736,7 @@ impl Engine {
             upper: options.upper.clone(),
             max_skipped: options.max_skipped,
             counting,
+            dead,
             blobs: family.blobs.clone(),
             blob_read: BlobRead {
                 verify_checksums: params.verify_checksums,

@@ -92,6 +92,8 @@ pub struct FileMeta {
     /// The open table said that RocksDB misses keys in it
     /// ([`TableReader::has_misleading_hash_index`]), so that it is to be rewritten where it is.
     pub misleads: AtomicBool,
+    /// Reads that found no value in the table, by sample. Relaxed: it stands for itself.
+    wasted_reads: AtomicU64,
     /// Oldest blob file the table refers to, 0 for none.
     pub oldest_blob_file_number: u64,
     /// Bytes below that the range tombstones of the file cover, by estimate.
@@ -154,6 +156,7 @@ impl FileMeta {
             marked_for_compaction: f.marked_for_compaction,
             suggested: AtomicBool::new(false),
             misleads: AtomicBool::new(false),
+            wasted_reads: AtomicU64::new(0),
             oldest_blob_file_number: f.oldest_blob_file_number,
             compensated_range_deletion_size: f.compensated_range_deletion_size,
             user_defined_timestamps_persisted: f.user_defined_timestamps_persisted,
@@ -340,6 +343,16 @@ impl FileMeta {
     pub fn is_misleading(&self) -> bool {
         // Relaxed: a hint on its own.
         self.misleads.load(Ordering::Relaxed)
+    }
+
+    /// About how many reads found no value in the table; only counted where the family's options ask for it.
+    pub fn wasted_reads(&self) -> u64 {
+        self.wasted_reads.load(Ordering::Relaxed)
+    }
+
+    /// So many more reads found no value in the table.
+    pub fn add_wasted_reads(&self, count: u64) {
+        self.wasted_reads.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Asks for compaction.

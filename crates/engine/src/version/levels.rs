@@ -86,6 +86,8 @@ pub struct LevelOptions {
     pub periodic_compaction_seconds: u64,
     /// Seconds a bottommost file is left alone before it is rewritten to drop what snapshots kept.
     pub bottommost_file_compaction_delay: u64,
+    /// Reads per byte that find no value in a file above which it is compacted; 0 means never.
+    pub read_triggered_compaction_threshold: f64,
     /// Outputs are cut where this many leading bytes of the user key change.
     pub partition_prefix: Option<usize>,
     /// Young data stays out of the last level (`preclude_last_level_data_seconds`).
@@ -142,6 +144,7 @@ impl Default for LevelOptions {
             ttl: 0,
             periodic_compaction_seconds: 0,
             bottommost_file_compaction_delay: 0,
+            read_triggered_compaction_threshold: 0.0,
             partition_prefix: None,
             precludes_last_level: false,
             forced_blob_gc: None,

@@ -459,6 +459,7 @@ impl Engine {
             slot.replace(&mem, self.c.resources.write_buffers.as_ref());
             leader.first_is_new |= at == 0;
             let sealed = std::mem::replace(&mut f.mem, mem);
+            sealed.convert_for(0);
             f.imm.push(Immutable {
                 mem: sealed,
                 next_log,

@@ -59,6 +59,7 @@ use Row::{Elsewhere, NoEffect, Refused, Run, Unseen};
 use Work::{CompactAll, Days, Large, Tables, Tree, Unlogged};
 
 const CORE: &str = include_str!("core_options.rs");
+const DEAD_RUNS: &str = include_str!("dead_runs.rs");
 const DISK: &str = include_str!("disk.rs");
 const SET: &str = include_str!("set_options.rs");
 const STYLES: &str = include_str!("styles.rs");
@@ -141,7 +142,13 @@ const DB: &[(&str, Row)] = &[
             "a_manifest_that_changed_while_the_database_was_open_is_written_anew_on_close",
         ),
     ),
-    ("max_compaction_trigger_wakeup_seconds", NoEffect),
+    (
+        "max_compaction_trigger_wakeup_seconds",
+        Elsewhere(
+            include_str!("../../src/core/wakeup.rs"),
+            "it_follows_the_shortest_of_what_asks_for_it",
+        ),
+    ),
     ("periodic_compaction_phase_recovery_percent", Refused("50")),
     ("remote_compaction_manifest_floor", NoEffect),
 ];
@@ -314,7 +321,13 @@ const CF: &[(&str, Row)] = &[
         "bottommost_file_compaction_delay",
         Unseen("delays by clock what a snapshot held back; picker/tests have it as scripts"),
     ),
-    ("read_triggered_compaction_threshold", NoEffect),
+    (
+        "read_triggered_compaction_threshold",
+        Elsewhere(
+            STYLES,
+            "files_that_reads_pass_through_in_vain_are_compacted",
+        ),
+    ),
     ("last_level_temperature", Run("kCold", Tree, "")),
     ("default_write_temperature", Run("kWarm", Tables, NO_AUTO)),
     (
@@ -396,7 +409,13 @@ const CF: &[(&str, Row)] = &[
         "verify_output_flags",
         Elsewhere(CORE, "outputs_of_compactions_are_verified_as_the_flags_say"),
     ),
-    ("min_tombstones_for_range_conversion", NoEffect),
+    (
+        "min_tombstones_for_range_conversion",
+        Elsewhere(
+            DEAD_RUNS,
+            "min_tombstones_for_range_conversion_turns_runs_into_range_tombstones",
+        ),
+    ),
     ("blob_file_writable_file_max_buffer_size", NoEffect),
 ];
 

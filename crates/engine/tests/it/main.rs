@@ -21,6 +21,7 @@ mod core_options;
 mod counted;
 mod counted_jobs;
 mod damage;
+mod dead_runs;
 mod disk;
 mod disorder;
 mod errors;

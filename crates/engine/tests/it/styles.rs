@@ -1,7 +1,10 @@
 //! Universal and FIFO compaction, and changes of style, through the database (R-SPACE).
 
 use spanlith::options::{CfOptions, DbOptions, OptionTable, Temperature};
-use spanlith::{Cf, CompactFilesOptions, Db};
+use spanlith::{
+    BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, Db, ReadOptions,
+};
+use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{Env, Executor, FaultFs, ManualExecutor, MemFs, VirtualClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -372,4 +375,147 @@ fn a_full_disk_in_any_job_of_any_style_and_then_another_style_lose_nothing() {
         }
     }
     assert!(stopped > 20, "{stopped} of 48 ran into the full disk");
+}
+
+/// Tables of a family in which reads of every other key pass through the upper one: it holds the others.
+fn two_levels(more: &str) -> (World, Db) {
+    let world = World::new();
+    let db = world.open(style(more));
+    let cf = db.default_cf();
+    for n in (0..400).step_by(2) {
+        cf.put(format!("key{n:03}"), "below").unwrap();
+    }
+    cf.flush(true).unwrap();
+    cf.compact_range(None, None).unwrap();
+    for n in (1..400).step_by(2) {
+        cf.put(format!("key{n:03}"), "above").unwrap();
+    }
+    cf.flush(true).unwrap();
+    world.settle();
+    (world, db)
+}
+
+/// Has the database look at its files, as it does by itself after some time.
+fn look_at_files(world: &World, cf: &Cf) {
+    cf.set_options(&[("report_bg_io_stats", "true")]).unwrap();
+    world.settle();
+}
+
+/// Reads keys that lie below, and lets the database look at its files.
+fn read_in_vain(world: &World, cf: &Cf, times: usize) {
+    let keys: Vec<String> = (0..400).step_by(2).map(|n| format!("key{n:03}")).collect();
+    for at in 0..times {
+        let key = &keys[at % keys.len()];
+        assert_eq!(&*cf.get(key).unwrap().unwrap(), b"below");
+    }
+    look_at_files(world, cf);
+}
+
+#[test]
+fn files_that_reads_pass_through_in_vain_are_compacted() {
+    let base = "level0_file_num_compaction_trigger=8 level0_slowdown_writes_trigger=20";
+    let levels_of = |style: &str, threshold: &str, multi: bool| {
+        let (world, db) = two_levels(&format!("{base} {style}"));
+        let cf = db.default_cf();
+        assert!(levels(&cf).contains(&0), "{style}");
+        cf.set_options(&[("read_triggered_compaction_threshold", threshold)])
+            .unwrap();
+        if multi {
+            let keys: Vec<String> = (0..400).step_by(2).map(|n| format!("key{n:03}")).collect();
+            for _ in 0..100 {
+                cf.multi_get(&keys)
+                    .into_iter()
+                    .for_each(|v| drop(v.unwrap()));
+            }
+        }
+        read_in_vain(&world, &cf, if multi { 1 } else { 20_000 });
+        let mut found = levels(&cf);
+        found.dedup();
+        found
+    };
+    // On average 20 of 20,000 reads are counted, for 1024 each; the table has some kilobytes.
+    for multi in [false, true] {
+        assert_eq!(levels_of("", "0.0000001", multi), [6]);
+        assert_eq!(levels_of("", "0", multi), [0, 6]);
+        assert_eq!(levels_of("", "1000000", multi), [0, 6]);
+    }
+    assert_eq!(levels_of(UNIVERSAL, "0.0000001", false), [6]);
+    assert_eq!(levels_of(UNIVERSAL, "0", false), [0, 6]);
+}
+
+#[test]
+fn deletions_that_iterators_meet_count_as_reads_in_vain() {
+    let threshold = "read_triggered_compaction_threshold=0.0000001";
+    let (world, db) = two_levels(&format!(
+        "{threshold} target_file_size_base=100000 level_compaction_dynamic_level_bytes=false"
+    ));
+    let cf = db.default_cf();
+    cf.compact_range(None, None).unwrap();
+    // Deletions in a level between, which no level below needs to take in by itself.
+    for n in 0..200 {
+        cf.delete(format!("key{n:03}")).unwrap();
+    }
+    cf.flush(true).unwrap();
+    let files: Vec<u64> = cf
+        .live_files()
+        .iter()
+        .filter(|f| f.level == 0)
+        .map(|f| f.number)
+        .collect();
+    cf.compact_files(&files, 5, &CompactFilesOptions::default())
+        .unwrap();
+    world.settle();
+    assert_eq!(levels(&cf), [5, 6]);
+    for _ in 0..8_000 {
+        let mut c = cf.cursor(ReadOptions::new());
+        assert!(c.seek_to_first().unwrap());
+        assert_eq!(c.key(), b"key200");
+    }
+    look_at_files(&world, &cf);
+    assert_eq!(levels(&cf), [6]);
+}
+
+#[test]
+fn tables_under_a_range_tombstone_are_dropped_without_reading_them() {
+    // Bytes that the compaction reads, and keys that are left.
+    let compacted = |begin: u64, end: u64, snapshot: bool| {
+        let statistics = Arc::new(Statistics::new());
+        let (env, ..) = Env::test(Arc::new(MemFs::new()), 3);
+        let db = Db::builder("/db").create_if_missing(true).no_info_log();
+        let mut o = CfOptions::default();
+        o.target_file_size_base = 4 << 10;
+        let db = db.env(env).cf_options(o).statistics(statistics.clone());
+        let db = db.open().unwrap();
+        let cf = db.default_cf();
+        let key = |n: u64| format!("key{n:05}");
+        for n in 0..2000 {
+            cf.put(key(n), format!("{:0100}", n * 7919)).unwrap();
+        }
+        cf.flush(true).unwrap();
+        cf.compact_range(None, None).unwrap();
+        let kept = snapshot.then(|| db.snapshot());
+        cf.delete_range(key(begin), key(end)).unwrap();
+        // Something to merge with at both ends.
+        cf.put(key(0), "first").unwrap();
+        cf.put(key(1999), "last").unwrap();
+        cf.flush(true).unwrap();
+        let read = || statistics.ticker(Ticker::LastLevelReadBytes);
+        let before = read();
+        let mut options = CompactRangeOptions::default();
+        options.bottommost = BottommostCompaction::Force;
+        cf.compact_range_opt(None, None, &options).unwrap();
+        let read = read() - before;
+        let left = cf.iter().map(Result::unwrap).count() as u64;
+        assert_eq!(left, 2000 - (end.min(1999) - begin.max(1)));
+        if let Some(snapshot) = kept {
+            let old = cf.iter_opt(ReadOptions::new().snapshot(&snapshot));
+            assert_eq!(old.map(Result::unwrap).count(), 2000);
+        }
+        read
+    };
+    let all = compacted(5, 6, false);
+    let few = compacted(0, 2000, false);
+    assert!(few * 4 < all, "{few} of {all}");
+    // A snapshot sees what is deleted.
+    assert!(compacted(0, 2000, true) > all / 2);
 }

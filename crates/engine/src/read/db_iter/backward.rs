@@ -55,6 +55,15 @@ impl DbIter {
         if self.parts.max_skipped != 0 {
             return self.prev_limited();
         }
+        if self.parts.dead.converts() && self.at != At::None {
+            return self.prev_converting();
+        }
+        self.prev_from_entry();
+    }
+
+    /// [`Self::prev`] without a limit.
+    #[inline]
+    pub(super) fn prev_from_entry(&mut self) {
         match self.at {
             At::None => return,
             At::Inner | At::Resolved => {
@@ -114,6 +123,9 @@ impl DbIter {
     /// Backward: moves the stream of an entry that is deleted to before the range, if newer places
     /// delete all it holds there. False if nothing moved.
     pub(super) fn pass_covered_back(&mut self) -> bool {
+        if self.coverage().is_none() {
+            return false;
+        }
         let Some(coverage) = &mut self.coverage else {
             return false;
         };
@@ -196,6 +208,9 @@ impl DbIter {
                 true => self.version_of_saved_key(),
                 false => self.value_of_saved_key::<false>(newest),
             };
+            if !found && self.parts.dead.converts() {
+                self.note_dead_behind();
+            }
             if found || self.error.is_some() {
                 return;
             }

@@ -329,6 +329,9 @@ impl Engine {
                         engine: self,
                         ids: Vec::new(),
                     };
+                    if parts.iter().any(Part::was_converted_into) {
+                        continue;
+                    }
                     return Ok((leader, claims));
                 }
                 drop(state);
@@ -458,6 +461,14 @@ impl Part {
             }
             rest[0].batch = batch;
         }
+    }
+
+    /// Ends the addition of redundant range tombstones to the memtable, and returns whether one came into the range
+    /// of a file since [`Self::overlaps_memtables`] was asked. Requires: an ingestion is counted, so that no new state
+    /// of the family begins it anew.
+    fn was_converted_into(&self) -> bool {
+        self.family.superversion.load().mem.convert_for(0);
+        self.overlaps_memtables()
     }
 
     fn overlaps_memtables(&self) -> bool {

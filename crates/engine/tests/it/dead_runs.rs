@@ -1,0 +1,381 @@
+//! Iterators jump over runs of deleted keys that an earlier move found dead, and turn them into range tombstones
+//! on request. Neither changes an answer: a plain iterator, one with a limit on what it may skip, is the oracle.
+
+use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
+use spanlith::{
+    Cf, Db, FamilyOptions, IngestOptions, ReadOptions, Snapshot, SstWriter, StringAppend,
+};
+use spanlith_base::perf::{self, PerfCounter};
+use spanlith_base::stats::{Statistics, Ticker};
+use spanlith_env::{Env, MemFs};
+use spanlith_testkit::{Rng, seed, test_name};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn open(cf: CfOptions, statistics: Option<&Arc<Statistics>>) -> Db {
+    open_in(&Env::test(Arc::new(MemFs::new()), 1).0, cf, statistics)
+}
+
+fn open_in(env: &Env, cf: CfOptions, statistics: Option<&Arc<Statistics>>) -> Db {
+    let mut table = BlockBasedTableOptions::default();
+    table.block_size = 256;
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    let mut builder = Db::builder("/db")
+        .options(options)
+        .cf_options(cf)
+        .table_options(table)
+        .merge_operator(Arc::new(StringAppend::new(b",")))
+        .env(env.clone());
+    if let Some(s) = statistics {
+        builder = builder.statistics(s.clone());
+    }
+    builder.open().unwrap()
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("k{n:05}").into_bytes()
+}
+
+/// What an iterator shows from `from` on, and after turns, given as steps forward (true) and backward.
+fn walk(cf: &Cf, options: ReadOptions, from: &[u8], steps: &[bool]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut c = cf.cursor(options);
+    let mut seen = Vec::new();
+    let mut valid = c.seek(from).unwrap();
+    for &forward in steps {
+        if !valid {
+            break;
+        }
+        seen.push((c.key().to_vec(), c.value().to_vec()));
+        valid = if forward { c.next() } else { c.prev() }.unwrap();
+    }
+    seen
+}
+
+/// The same iterator, which neither learns nor jumps.
+fn plain(options: &ReadOptions) -> ReadOptions {
+    let mut options = options.clone();
+    options.max_skipped = u64::MAX;
+    options
+}
+
+fn same_as_plain(cf: &Cf, options: &ReadOptions, rng: &mut Rng, space: u64) {
+    let from = key(rng.below(space));
+    let turns = rng.one_in(3);
+    let steps: Vec<bool> = (0..rng.between(1, 40))
+        .map(|_| !turns || rng.one_in(2))
+        .collect();
+    let expected = walk(cf, plain(options), &from, &steps);
+    let got = walk(cf, options.clone(), &from, &steps);
+    assert_eq!(got, expected, "from {}", String::from_utf8_lossy(&from));
+}
+
+/// A random write; deletions come in runs.
+fn write(cf: &Cf, rng: &mut Rng, space: u64) {
+    let n = rng.below(space);
+    match rng.below(20) {
+        0..6 => cf.put(key(n), format!("v{n}")).unwrap(),
+        6 => cf.merge(key(n), "m").unwrap(),
+        7..9 => cf.delete(key(n)).unwrap(),
+        9 => cf.delete_range(key(n), key(n + rng.below(20))).unwrap(),
+        _ => {
+            let count = rng.between(1, 200);
+            for n in n..(n + count).min(space) {
+                cf.delete(key(n)).unwrap();
+            }
+        }
+    }
+}
+
+fn random_options(rng: &mut Rng, space: u64, snapshots: &[Snapshot]) -> ReadOptions {
+    let mut options = ReadOptions::new();
+    if !snapshots.is_empty() && rng.one_in(3) {
+        options = options.snapshot(rng.pick(snapshots));
+    }
+    if rng.one_in(4) {
+        options.lower = Some(key(rng.below(space)));
+    }
+    if rng.one_in(4) {
+        options.upper = Some(key(rng.below(space)));
+    }
+    options.ignore_range_deletions = rng.one_in(20);
+    options
+}
+
+/// A table with two keys is taken in.
+fn ingest(env: &Env, db: &Db, rng: &mut Rng, space: u64, number: u64) {
+    let cf = db.default_cf();
+    let path = format!("/outside{number}.sst");
+    let family = FamilyOptions::new("");
+    let made = SstWriter::new(family, &DbOptions::default(), env, None);
+    let mut writer = made.unwrap();
+    writer.open(&path).unwrap();
+    let n = rng.below(space);
+    writer.put(key(n), "taken in").unwrap();
+    writer.put(key(n + 1), "taken in").unwrap();
+    writer.finish().unwrap();
+    cf.ingest(&[path], &IngestOptions::new()).unwrap();
+}
+
+fn random_programs(convert: u32) {
+    let mut rng = Rng::new(seed(&format!("{}-{convert}", test_name!())));
+    for _ in 0..12 {
+        let space = *rng.pick(&[60, 300, 1000]);
+        let mut o = CfOptions::default();
+        o.min_tombstones_for_range_conversion = convert;
+        o.level0_file_num_compaction_trigger = 3;
+        let (env, ..) = Env::test(Arc::new(MemFs::new()), 1);
+        let db = open_in(&env, o, None);
+        let cf = db.default_cf();
+        let mut snapshots: Vec<Snapshot> = Vec::new();
+        for n in 0..space {
+            cf.put(key(n), "first").unwrap();
+        }
+        for step in 0..400 {
+            match rng.below(40) {
+                0 => cf.flush(true).unwrap(),
+                1 if rng.one_in(3) => cf.compact_range(None, None).unwrap(),
+                2 => snapshots.push(db.snapshot()),
+                3 if !snapshots.is_empty() => {
+                    drop(snapshots.swap_remove(rng.index(snapshots.len())))
+                }
+                4 if rng.one_in(3) => ingest(&env, &db, &mut rng, space, step),
+                0..20 => write(&cf, &mut rng, space),
+                _ => {
+                    let options = random_options(&mut rng, space, &snapshots);
+                    same_as_plain(&cf, &options, &mut rng, space);
+                }
+            }
+        }
+        let everything = |options: ReadOptions| walk(&cf, options, b"", &vec![true; 2000]);
+        for snapshot in &snapshots {
+            let options = ReadOptions::new().snapshot(snapshot);
+            assert_eq!(everything(options.clone()), everything(plain(&options)));
+        }
+    }
+}
+
+#[test]
+fn iterators_that_jump_show_what_plain_ones_do() {
+    random_programs(0);
+}
+
+#[test]
+fn runs_that_become_range_tombstones_change_no_answer() {
+    random_programs(1);
+    random_programs(20);
+}
+
+/// An iterator that was made before writes learns nothing that is false after them.
+#[test]
+fn what_is_written_under_an_iterator_is_found_by_the_next() {
+    let mut rng = Rng::new(seed(test_name!()));
+    for _ in 0..200 {
+        let db = open(CfOptions::default(), None);
+        let cf = db.default_cf();
+        let space = 300;
+        for n in 0..space {
+            cf.put(key(n), "first").unwrap();
+        }
+        for n in 10..250 {
+            cf.delete(key(n)).unwrap();
+        }
+        let mut old = cf.cursor(ReadOptions::new());
+        if rng.one_in(2) {
+            old.seek(&key(rng.below(30))).unwrap();
+        }
+        for _ in 0..rng.below(3) {
+            cf.put(key(rng.below(space)), "again").unwrap();
+        }
+        old.seek(&key(rng.below(30))).unwrap();
+        old.next().unwrap();
+        for _ in 0..rng.below(3) {
+            cf.put(key(rng.below(space)), "later").unwrap();
+        }
+        for _ in 0..3 {
+            same_as_plain(&cf, &ReadOptions::new(), &mut rng, space);
+        }
+    }
+}
+
+/// Deletions passed by one seek to the first key.
+fn passed_by_first(cf: &Cf) -> u64 {
+    perf::reset();
+    let mut c = cf.cursor(ReadOptions::new());
+    c.seek_to_first().unwrap();
+    perf::value(PerfCounter::InternalDeleteSkippedCount)
+}
+
+#[test]
+fn a_queue_costs_the_same_however_far_it_has_moved() {
+    let s = Arc::new(Statistics::new());
+    let db = open(CfOptions::default(), Some(&s));
+    let cf = db.default_cf();
+    perf::set_level(2);
+    let (length, operations) = (50, 3000);
+    (0..length).for_each(|n| cf.put(key(n), "item").unwrap());
+    for n in 0..operations {
+        cf.put(key(n + length), "item").unwrap();
+        let passed = passed_by_first(&cf);
+        // The first few dead keys are passed one by one, until it pays to ask.
+        assert!(passed <= 64, "operation {n} passed {passed}");
+        let mut c = cf.cursor(ReadOptions::new());
+        assert!(c.seek_to_first().unwrap());
+        assert_eq!(c.key(), key(n));
+        cf.delete(key(n)).unwrap();
+    }
+    // Emptied, it is as cheap to find empty, and what comes then is found.
+    (operations..operations + length).for_each(|n| cf.delete(key(n)).unwrap());
+    let mut c = cf.cursor(ReadOptions::new());
+    assert!(!c.seek_to_first().unwrap());
+    assert!(passed_by_first(&cf) <= 64);
+    cf.put(key(9000), "item").unwrap();
+    assert!(passed_by_first(&cf) <= 64);
+    let mut c = cf.cursor(ReadOptions::new());
+    assert!(c.seek_to_first().unwrap());
+    assert_eq!(c.key(), key(9000));
+    // A value within the run is met.
+    cf.put(key(70), "back").unwrap();
+    c = cf.cursor(ReadOptions::new());
+    c.seek_to_first().unwrap();
+    assert_eq!(c.key(), key(70));
+    perf::set_level(1);
+}
+
+/// Writers change a range while readers compare a jumping with a plain iterator at one snapshot.
+#[test]
+fn readers_beside_writers_see_what_their_snapshot_says() {
+    let db = open(CfOptions::default(), None);
+    let cf = db.default_cf();
+    let space = 400;
+    let is_over = AtomicBool::new(false);
+    let seed = seed(test_name!());
+    (0..space).for_each(|n| cf.put(key(n), "first").unwrap());
+    (0..space).for_each(|n| cf.delete(key(n)).unwrap());
+    std::thread::scope(|threads| {
+        for writer in 0..2 {
+            let (cf, is_over) = (&cf, &is_over);
+            threads.spawn(move || {
+                let mut rng = Rng::new(seed + writer);
+                while !is_over.load(Ordering::Relaxed) {
+                    let n = rng.below(space);
+                    cf.put(key(n), "there").unwrap();
+                    cf.delete(key(n)).unwrap();
+                }
+            });
+        }
+        let mut rng = Rng::new(seed + 10);
+        for _ in 0..400 {
+            let options = ReadOptions::new().snapshot(&db.snapshot());
+            same_as_plain(&cf, &options, &mut rng, space);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Tombstones of ranges that a walk over deleted keys leaves behind: made, and found long enough but not made.
+fn converted(min: u32, walk: impl FnOnce(&Db, &Cf)) -> (u64, u64, u64) {
+    let s = Arc::new(Statistics::new());
+    let mut o = CfOptions::default();
+    o.min_tombstones_for_range_conversion = min;
+    let db = open(o, Some(&s));
+    let cf = db.default_cf();
+    (0..30).for_each(|n| cf.put(key(n), "value").unwrap());
+    (10..20).for_each(|n| cf.delete(key(n)).unwrap());
+    walk(&db, &cf);
+    let entries = db
+        .default_cf()
+        .property("rocksdb.num-entries-active-mem-table");
+    drop(entries);
+    (
+        s.ticker(Ticker::ReadPathRangeTombstonesInserted),
+        s.ticker(Ticker::ReadPathRangeTombstonesDiscarded),
+        s.ticker(Ticker::NumIteratorCreated),
+    )
+}
+
+#[test]
+fn min_tombstones_for_range_conversion_turns_runs_into_range_tombstones() {
+    let forward = |_: &Db, cf: &Cf| {
+        let mut c = cf.cursor(ReadOptions::new());
+        c.seek(&key(9)).unwrap();
+        c.next().unwrap();
+        assert_eq!(c.key(), key(20));
+    };
+    assert_eq!(converted(10, forward), (1, 0, 1));
+    assert_eq!(converted(11, forward), (0, 0, 1));
+    assert_eq!(converted(0, forward), (0, 0, 1));
+    let backward = |_: &Db, cf: &Cf| {
+        let mut c = cf.cursor(ReadOptions::new());
+        c.seek_for_prev(&key(20)).unwrap();
+        c.prev().unwrap();
+        assert_eq!(c.key(), key(9));
+    };
+    assert_eq!(converted(10, backward), (1, 0, 1));
+    assert_eq!(converted(11, backward), (0, 0, 1));
+    // Deletions under a range tombstone are passed with it and make no run.
+    let twice = |db: &Db, cf: &Cf| {
+        forward(db, cf);
+        forward(db, cf);
+    };
+    assert_eq!(converted(10, twice), (1, 0, 2));
+    // A snapshot that is older than the memtable, and a state that is not the latest.
+    let old = |db: &Db, cf: &Cf| {
+        let mut c = cf.cursor(ReadOptions::new());
+        cf.flush(true).unwrap();
+        cf.put(key(40), "newer").unwrap();
+        c.seek(&key(9)).unwrap();
+        c.next().unwrap();
+        let snapshot = db.snapshot();
+        cf.flush(true).unwrap();
+        cf.put(key(41), "newer").unwrap();
+        let mut c = cf.cursor(ReadOptions::new().snapshot(&snapshot));
+        c.seek(&key(9)).unwrap();
+        c.next().unwrap();
+    };
+    assert_eq!(converted(10, old), (0, 2, 2));
+}
+
+#[test]
+fn a_converted_run_spares_later_scans_what_lies_below() {
+    let mut o = CfOptions::default();
+    o.min_tombstones_for_range_conversion = 10;
+    o.disable_auto_compactions = true;
+    let s = Arc::new(Statistics::new());
+    let db = open(o, Some(&s));
+    let cf = db.default_cf();
+    (0..2000).for_each(|n| cf.put(key(n), "value").unwrap());
+    cf.flush(true).unwrap();
+    (1..1999).for_each(|n| cf.delete(key(n)).unwrap());
+    cf.flush(true).unwrap();
+    cf.put(key(3000), "in the memtable").unwrap();
+    let pass = || {
+        let before = s.ticker(Ticker::NumberIterSkip);
+        let mut c = cf.cursor(ReadOptions::new());
+        c.seek(&key(0)).unwrap();
+        c.next().unwrap();
+        assert_eq!(c.key(), key(1999));
+        s.ticker(Ticker::NumberIterSkip) - before
+    };
+    assert!(pass() > 1900);
+    assert_eq!(s.ticker(Ticker::ReadPathRangeTombstonesInserted), 1);
+    assert!(pass() < 50);
+    // It is flushed with the rest, and a new memtable holds nothing of it.
+    cf.flush(true).unwrap();
+    assert!(pass() < 50);
+}
+
+#[test]
+fn table_filters_are_refused_where_runs_are_converted() {
+    let mut o = CfOptions::default();
+    o.min_tombstones_for_range_conversion = 10;
+    let db = open(o, None);
+    let mut options = ReadOptions::new();
+    options.table_filter = Some(spanlith::TableFilter::new(|_| true));
+    let error = db.default_cf().cursor(options).status().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Invalid argument: ReadOptions::table_filter is not supported when \
+         min_tombstones_for_range_conversion > 0"
+    );
+}
