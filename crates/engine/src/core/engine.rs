@@ -23,11 +23,11 @@ use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, CommitOrder, Condvar, GroupQueue, Guard, Mutex};
-use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
+use spanlith_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock, Process, Stalled};
 use spanlith_wal::{LogPlace, LogStore, LogWriter};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ pub(crate) struct Engine {
     pub next_file: AtomicU64,
     /// Says what writers look at once per call and once per group: without the bits meant for them they go on, else take
     /// the slow path. Relaxed; changed under the state mutex.
-    pub write_gate: AtomicU8,
+    pub write_gate: AtomicU16,
     pub throttle: Throttle,
     /// Counts ingestions, twice each: odd while superversions of one are being replaced.
     pub ingestions: AtomicU64,
@@ -180,23 +180,30 @@ const LONGEST_WAIT: u32 = 120;
 /// Bits of `write_gate`.
 pub(crate) mod gate {
     /// Writes are delayed.
-    pub const DELAY: u8 = 1;
+    pub const DELAY: u16 = 1;
     /// Writes are stopped until background work catches up.
-    pub const STOP: u8 = 2;
+    pub const STOP: u16 = 2;
     /// A background error, or closing.
-    pub const REFUSE: u8 = 4;
+    pub const REFUSE: u16 = 4;
     /// Files are taken in, and writers were in the way of the flush before: they wait, but not for ever.
-    pub const HOLD: u8 = 8;
+    pub const HOLD: u16 = 8;
     /// Writers look at the pace of the families they write to, before they join the queue.
-    pub const PACE: u8 = 16;
+    pub const PACE: u16 = 16;
     /// A trace of queries may be on.
-    pub const TRACE: u8 = 32;
+    pub const TRACE: u16 = 32;
     /// There are statistics.
-    pub const MEASURE: u8 = 64;
+    pub const MEASURE: u16 = 64;
     /// The database was opened for reading only.
-    pub const READ_ONLY: u8 = 128;
+    pub const READ_ONLY: u16 = 128;
+    /// Inserting into a memtable calls user code, which may call back: a comparator that is none of ours. Never taken back.
+    pub const CALLS_BACK: u16 = 256;
     /// Bits of which a writer looks at each before it joins the queue; leaders look at none of them.
-    pub const WATCHED: u8 = PACE | TRACE | MEASURE | READ_ONLY;
+    pub const WATCHED: u16 = PACE | TRACE | MEASURE | READ_ONLY | CALLS_BACK;
+}
+
+/// Returns whether an order is code of the user's.
+pub(super) fn is_users(comparator: &Comparator) -> bool {
+    matches!(comparator, Comparator::User(_)) && Comparator::from_name(comparator.name()).is_none()
 }
 
 impl Engine {
@@ -212,6 +219,7 @@ impl Engine {
     ) -> Arc<Self> {
         let families: Vec<_> = state.families.values().map(|f| f.family.clone()).collect();
         let timed = families.iter().any(|f| f.comparator.timestamp_size() != 0);
+        let calls_back = families.iter().any(|f| is_users(&f.comparator));
         let families = FamilySet::new(families);
         let lock = c.lock.take();
         let throttle = Throttle::new(ThrottleSettings::of(&options));
@@ -221,6 +229,9 @@ impl Engine {
         let mut first_gate = 0;
         if c.statistics.is_some() {
             first_gate |= gate::MEASURE;
+        }
+        if calls_back {
+            first_gate |= gate::CALLS_BACK;
         }
         if c.read_only {
             first_gate |= gate::READ_ONLY;
@@ -254,7 +265,7 @@ impl Engine {
             state: StateMutex::new(state, clock.clone()),
             changed: Condvar::new(),
             next_file: AtomicU64::new(next_file),
-            write_gate: AtomicU8::new(first_gate),
+            write_gate: AtomicU16::new(first_gate),
             throttle,
             ingestions: AtomicU64::new(0),
             has_unlogged: AtomicBool::new(false),
@@ -298,7 +309,7 @@ impl Engine {
 
     /// Returns whether some of these bits of [`gate`] are set.
     #[inline]
-    pub(crate) fn is_gate(&self, bits: u8) -> bool {
+    pub(crate) fn is_gate(&self, bits: u16) -> bool {
         self.write_gate.load(Ordering::Relaxed) & bits != 0
     }
 

@@ -5,7 +5,7 @@ use super::family::{Family, FamilyParts, FamilySettings};
 use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
 use super::superversion::asks_in_turn;
-use super::{Engine, SuperVersion, worst_stall};
+use super::{Engine, SuperVersion, gate, worst_stall};
 use crate::blob::{BlobCache, BlobReads, BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
@@ -219,6 +219,10 @@ impl Engine {
         let budget = self.c.resources.write_buffers.as_ref();
         leader.slots.push(MemSlot::new(&made, budget));
         let mut state = self.state.lock();
+        if super::engine::is_users(&family.comparator) {
+            self.write_gate
+                .fetch_or(gate::CALLS_BACK, Ordering::Relaxed);
+        }
         state.max_family = id;
         state.families.insert(id, made);
         let set = self.families.load().with(family.clone());

@@ -6,8 +6,9 @@
 //! inserted by the leader alone.
 
 use super::check::not_executed;
+use super::urgent::address;
 use crate::core::{Engine, MemSlot, Payload, Request, TransactionWrite, slot_of};
-use spanlith_base::{Error, Pinned, Result, SequenceNumber, Severity, ValueType, keys};
+use spanlith_base::{Error, Pinned, Result, SequenceNumber, Severity, ValueType, callbacks, keys};
 use spanlith_memtable::MemTable;
 use spanlith_wal::{BatchIter, BatchOp};
 use std::sync::Arc;
@@ -96,6 +97,8 @@ impl Slots<'_> {
             entry = e.next_older();
         }
         let cached_only = !slot.merges.reads_files;
+        // Others wait behind this write, and a write of the operator would wait for this one.
+        let _inside = callbacks::enter(callbacks::Place::Write(address(self.engine)));
         let folded = self
             .engine
             .folded(&slot.family, key, operand, seqno, cached_only);

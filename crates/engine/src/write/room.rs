@@ -76,7 +76,7 @@ impl Engine {
 
     /// Returns whether a leader goes on under these bits of the gate, for a write that others wait for.
     #[cold]
-    fn passes(&self, bits: u8) -> bool {
+    fn passes(&self, bits: u16) -> bool {
         bits & gate::REFUSE == 0 && self.throttle.has_urgent()
     }
 

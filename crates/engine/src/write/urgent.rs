@@ -39,8 +39,8 @@ impl Urgent {
 }
 
 /// A number that tells databases that are open at the same time apart.
-pub(super) fn address(engine: &Arc<Engine>) -> usize {
-    Arc::as_ptr(engine).addr()
+pub(super) fn address(engine: &Engine) -> usize {
+    std::ptr::from_ref(engine).addr()
 }
 
 impl Drop for Urgent {

@@ -1,12 +1,12 @@
 //! Writes that somebody looks at, or that may have to wait before they join the queue: those of a database whose writers are
-//! paced, traced or measured or that takes none, of threads in callbacks, and of children of the process that opened it.
+//! paced, traced or measured or that takes none, or whose order is code of the user's, of threads in callbacks, and of children of the process that opened it.
 //!
 //! All reasons are bits of one word ([`gate::WATCHED`]) and two counters of the process, so that other writes pay a load for
 //! each. A reason may be gone when it is looked at here.
 
 use super::WriteOptions;
 use super::check::check_unlogged;
-use super::urgent::Urgent;
+use super::urgent::{Urgent, address};
 use crate::core::{Engine, Payload, gate};
 use spanlith_base::{Result, SequenceNumber, callbacks};
 use std::sync::Arc;
@@ -42,9 +42,13 @@ pub(super) fn submit(
         true => engine.trace_write(payload),
         false => None,
     };
+    // What an insertion calls cannot write: it would wait for this write.
+    let inside = engine
+        .is_gate(gate::CALLS_BACK)
+        .then(|| callbacks::enter(callbacks::Place::Write(address(engine))));
     let parts = measured.as_mut().and_then(|m| m.parts());
     let (seqno, error) = engine.enqueue(*payload, generation, options, parts);
-    drop(urgent);
+    drop((inside, urgent));
     if let Some(measured) = measured {
         engine.end_measured(measured);
     }

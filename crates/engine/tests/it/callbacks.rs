@@ -2,7 +2,11 @@
 
 use crate::compaction::small;
 use spanlith::listener::{CompactionInfo, EventListener, MemtableInfo};
-use spanlith::{CompactionFilter, Db, FilterDecision, FilterValue, WeakDb};
+use spanlith::options::DbOptions;
+use spanlith::{
+    CompactionFilter, Comparator, Db, FamilyOptions, FilterDecision, FilterValue, MergeOperator,
+    UserComparator, WeakDb,
+};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -147,6 +151,100 @@ fn a_listener_that_is_told_by_a_write_cannot_write() {
     cf.flush(true).unwrap();
     let answer = listener.answer.lock().unwrap().clone();
     assert_eq!(answer.as_deref(), Some("written"));
+    drop(cf);
+    db.close().unwrap();
+}
+
+/// What a comparator or a merge operator is told that writes to its database in the middle of a write.
+const NESTED: &str = "Not implemented: Writing in a callback of a write that waits";
+
+/// Orders bytewise, and writes to its database when told to.
+#[derive(Default)]
+struct WritesInOrder(Writes);
+
+impl UserComparator for WritesInOrder {
+    fn name(&self) -> &str {
+        "test.WritesInOrder"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+        if self.0.go.swap(false, Ordering::Relaxed) {
+            self.0.write("nested");
+        }
+        a.cmp(b)
+    }
+}
+
+/// Both hung: the writer waited for itself.
+#[test]
+fn a_comparator_that_writes_while_a_write_is_inserted_is_told_so() {
+    for family_comes_later in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let order = Arc::new(WritesInOrder::default());
+        let comparator = || Comparator::User(order.clone());
+        let builder = Db::builder(dir.path())
+            .create_if_missing(true)
+            .no_info_log();
+        let db = match family_comes_later {
+            false => builder.comparator(comparator()).open().unwrap(),
+            true => builder.open().unwrap(),
+        };
+        let family = || FamilyOptions::new("later").comparator(comparator());
+        let cf = match family_comes_later {
+            false => db.default_cf(),
+            true => db.create_cf(family()).unwrap(),
+        };
+        assert!(order.0.db.set(db.downgrade()).is_ok());
+        cf.put("a", "1").unwrap();
+        order.0.go.store(true, Ordering::Relaxed);
+        cf.put("b", "2").unwrap();
+        assert!(!order.0.go.load(Ordering::Relaxed), "it was not asked");
+        assert_eq!(*order.0.errors.lock().unwrap(), [NESTED]);
+        // A read is no write: what it calls may write.
+        order.0.go.store(true, Ordering::Relaxed);
+        assert_eq!(cf.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(order.0.wrote.load(Ordering::Relaxed), 1);
+        assert_eq!(
+            db.default_cf().get("nested").unwrap().as_deref(),
+            Some(&b"by a callback"[..])
+        );
+        drop(cf);
+        db.close().unwrap();
+    }
+}
+
+impl MergeOperator for Writes {
+    fn name(&self) -> &str {
+        "test.Writes"
+    }
+
+    fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        if self.go.swap(false, Ordering::Relaxed) {
+            self.write("nested");
+        }
+        Some([existing.unwrap_or_default(), &operands.concat()].concat())
+    }
+}
+
+#[test]
+fn a_merge_operator_that_writes_while_operands_are_folded_into_a_memtable_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = small();
+    options.max_successive_merges = 1;
+    let operator = Arc::new(Writes::default());
+    let db = Db::builder(dir.path())
+        .create_if_missing(true)
+        .no_info_log();
+    let db = db.options(DbOptions::new().allow_concurrent_memtable_write(false));
+    let db = db.create_if_missing(true).cf_options(options);
+    let db = db.merge_operator(operator.clone()).open().unwrap();
+    assert!(operator.db.set(db.downgrade()).is_ok());
+    let cf = db.default_cf();
+    cf.merge("a", "1").unwrap();
+    operator.go.store(true, Ordering::Relaxed);
+    cf.merge("a", "2").unwrap();
+    assert_eq!(*operator.errors.lock().unwrap(), [NESTED]);
+    assert_eq!(cf.get("a").unwrap().as_deref(), Some(&b"12"[..]));
     drop(cf);
     db.close().unwrap();
 }
