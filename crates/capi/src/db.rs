@@ -2,7 +2,7 @@
 
 use crate::event_listener::{Listener, Place};
 use crate::family::rocksdb_column_family_handle_t;
-use crate::ffi::{array, boxed, family_name, path, report, unbox};
+use crate::ffi::{array, boxed, bytes, family_name, path, report, unbox};
 use crate::options::{Parts, rocksdb_options_t};
 use libc::c_char;
 use spanlith::options::CfOptions;
@@ -54,6 +54,8 @@ impl rocksdb_t {
 #[derive(Clone, Copy)]
 pub(crate) enum Mode<'a> {
     ReadWrite,
+    /// Without versions of keys that have a later timestamp.
+    Trimmed(&'a [u8]),
     ReadOnly,
     /// With the directory of its info log.
     Secondary(&'a Path),
@@ -64,7 +66,7 @@ impl Mode<'_> {
     /// down, which a reader does not do.
     fn check(self, options: &rocksdb_options_t) -> Result<()> {
         match self {
-            Self::ReadWrite => options.check(),
+            Self::ReadWrite | Self::Trimmed(_) => options.check(),
             Self::ReadOnly | Self::Secondary(_) => Ok(()),
         }
     }
@@ -169,6 +171,7 @@ pub(crate) fn open(
     let mut secondary = None;
     let opened = match mode {
         Mode::ReadWrite => builder.open(),
+        Mode::Trimmed(timestamp) => builder.open_and_trim_history(timestamp),
         Mode::ReadOnly => builder.open_read_only(),
         Mode::Secondary(dir) => builder.open_secondary(dir).map(|opened| {
             let opened = secondary.insert(Arc::new(opened));
@@ -296,6 +299,26 @@ c_api! {
         let families = (num_column_families, column_family_names, column_family_options);
         report(errptr, ptr::null_mut(), || {
             open_families(path(name), &*options, families, column_family_handles, Mode::ReadWrite)
+        })
+    }
+
+    /// Opens a database with column families, and drops the versions of keys that were written with a later timestamp
+    /// than `trim_ts`, in all families that have timestamps.
+    fn rocksdb_open_and_trim_history(
+        options: *const rocksdb_options_t,
+        name: *const c_char,
+        num_column_families: i32,
+        column_family_names: *const *const c_char,
+        column_family_options: *const *const rocksdb_options_t,
+        column_family_handles: *mut *mut rocksdb_column_family_handle_t,
+        trim_ts: *mut c_char,
+        trim_tslen: usize,
+        errptr: *mut *mut c_char,
+    ) -> *mut rocksdb_t {
+        let families = (num_column_families, column_family_names, column_family_options);
+        report(errptr, ptr::null_mut(), || {
+            let mode = Mode::Trimmed(bytes(trim_ts.cast_const(), trim_tslen));
+            open_families(path(name), &*options, families, column_family_handles, mode)
         })
     }
 

@@ -243,3 +243,54 @@ fn batches_keep_the_place_of_timestamps_that_are_set_later() {
         rocksdb_options_destroy(options);
     }
 }
+
+#[test]
+fn a_database_is_opened_without_what_was_written_behind_a_timestamp() {
+    let world = World::new();
+    let at = |n: u64| n.to_le_bytes();
+    // SAFETY: Handles are used as a C program uses them, and destroyed once.
+    unsafe {
+        let options = rocksdb_options_create();
+        call(|e| rocksdb_get_options_from_string(world.options, COMPARATOR.as_ptr(), options, e))
+            .unwrap();
+        rocksdb_options_set_create_if_missing(options, 1);
+        let db = call(|e| rocksdb_open(options, world.path.as_ptr(), e)).unwrap();
+        for n in [10, 20] {
+            let (ts, w, v) = (at(n), world.write, n.to_string());
+            call(|e| rocksdb_put_with_ts(db, w, p(b"a"), 1, p(&ts), 8, p(v.as_bytes()), 2, e))
+                .unwrap();
+        }
+        rocksdb_close(db);
+        let names = [c"default".as_ptr()];
+        let each = [options.cast_const()];
+        let open = |ts: &mut [u8], handle: *mut *mut rocksdb_column_family_handle_t| {
+            let (path, data, len) = (
+                world.path.as_ptr(),
+                ts.as_mut_ptr().cast::<c_char>(),
+                ts.len(),
+            );
+            let (names, each) = (names.as_ptr(), each.as_ptr());
+            call(|e| {
+                rocksdb_open_and_trim_history(options, path, 1, names, each, handle, data, len, e)
+            })
+        };
+        let mut handle = ptr::null_mut();
+        let refused = open(&mut [1, 2, 3], &raw mut handle).unwrap_err();
+        assert!(
+            refused.starts_with("Invalid argument: trim_ts has 3 bytes"),
+            "{refused}"
+        );
+        let db = open(&mut at(15), &raw mut handle).unwrap();
+        let read = rocksdb_readoptions_create();
+        let ts = at(30);
+        rocksdb_readoptions_set_timestamp(read, p(&ts), 8);
+        let mut len = 0;
+        let value =
+            call(|e| rocksdb_get_cf(db, read, handle, p(b"a"), 1, &raw mut len, e)).unwrap();
+        assert_eq!(taken(value, len).as_deref(), Some(&b"10"[..]));
+        rocksdb_readoptions_destroy(read);
+        rocksdb_column_family_handle_destroy(handle);
+        rocksdb_close(db);
+        rocksdb_options_destroy(options);
+    }
+}

@@ -20,6 +20,8 @@ pub(crate) struct Dropped {
     pub covered: u64,
     /// A filter removed them.
     pub filtered: u64,
+    /// Their timestamps are later than what a trimmed history ends with.
+    pub trimmed: u64,
     /// They went into a merge result that stands for several.
     pub folded: u64,
     /// Single deletes and what they cancelled.
@@ -44,7 +46,8 @@ pub(crate) struct Dropped {
 impl Dropped {
     /// Of all reasons.
     pub(crate) fn total(&self) -> u64 {
-        self.hidden + self.obsolete + self.covered + self.filtered + self.folded + self.cancelled
+        let seen = self.hidden + self.obsolete + self.covered + self.filtered + self.trimmed;
+        seen + self.folded + self.cancelled
     }
 
     /// Takes in another part of the job.
@@ -53,6 +56,7 @@ impl Dropped {
         self.obsolete += other.obsolete;
         self.covered += other.covered;
         self.filtered += other.filtered;
+        self.trimmed += other.trimmed;
         self.folded += other.folded;
         self.cancelled += other.cancelled;
         self.pairs += other.pairs;

@@ -6,6 +6,7 @@
 //! merge operands are folded. Rules: `docs/formats/semantics.md`, "what may be dropped".
 
 use super::balance::Dropped;
+use super::trim::Trim;
 use crate::blob::{BlobRead, BlobSource, resolve_columns};
 use crate::compaction::{Below, BlobMeter};
 use crate::core::SeqnoTimes;
@@ -56,6 +57,8 @@ pub(crate) struct IterSettings {
     pub version: Arc<Version>,
     /// A deletion below a single delete is an error (`enforce_single_del_contracts`).
     pub enforce_single_deletes: bool,
+    /// Versions that go, whoever sees them.
+    pub trim: Option<Trim>,
     /// Somebody wants to know what is read.
     pub counts: bool,
 }
@@ -404,6 +407,18 @@ impl CompactionIter {
             let (user, tag) = (keys::user_key(internal), keys::tag(internal));
             let seqno = keys::tag_sequence(tag);
             let byte = keys::tag_type(tag);
+            if let Some(trim) = &self.s.trim
+                && trim.drops(&self.s.comparator, user)
+            {
+                let end = self.s.end.as_deref();
+                if end.is_some_and(|end| self.s.comparator.compare(user, end).is_ge()) {
+                    self.at = At::End;
+                    return Ok(());
+                }
+                self.dropped.trimmed += 1;
+                self.step();
+                continue;
+            }
             if !self.has_user || !self.s.comparator.equal(user, self.user()) {
                 if let Some(end) = &self.s.end
                     && self.s.comparator.compare(user, end).is_ge()

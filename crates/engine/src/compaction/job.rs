@@ -6,6 +6,7 @@ use super::notes::PartDone;
 use super::own_readers::described_anew;
 use super::parts::at_once;
 use super::placed::Placed;
+use super::trim::Trim;
 use super::units::add_tombstones;
 use super::unread::Unread;
 use super::work::{Rewritten, Work};
@@ -55,6 +56,8 @@ pub(crate) struct CompactionJob {
     pub blob_gc: BlobGcChoice,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
+    /// Versions that go, whoever sees them.
+    pub trim: Option<Trim>,
     /// How far it has come.
     pub progress: Arc<CompactionProgress>,
     /// Where a caller finds what it did.
@@ -283,6 +286,7 @@ impl Engine {
             max_subcompactions: 0,
             blob_gc: BlobGcChoice::default(),
             canceled: None,
+            trim: None,
             told: None,
         };
         state.compactions_running += 1;
@@ -541,7 +545,7 @@ impl Engine {
         let input = MergingIter::new(family.comparator.clone(), self.sources(job, unread)?);
         let snapshots = self.c.snapshots.sequences();
         let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
-        add_tombstones(&mut ranges, plan, &family.comparator);
+        add_tombstones(&mut ranges, plan, &family.comparator, job.trim.as_ref());
         let history_low = &family.superversion.load().version.history_low.clone();
         if !history_low.is_empty() {
             ranges.forget_history_below(history_low.clone());
@@ -583,6 +587,7 @@ impl Engine {
             filter: filter.map(|f| (f, start_level)),
             end: range.end.map(<[u8]>::to_vec),
             enforce_single_deletes: self.c.options.enforce_single_del_contracts,
+            trim: job.trim.clone(),
             counts: self.is_heard(job),
         };
         let mut iter = CompactionIter::new(input, settings);

@@ -4,6 +4,7 @@
 
 use super::blob_gc::BlobGcChoice;
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
+use super::trim::Trim;
 use crate::core::{Engine, Family};
 use crate::listener::FlushReason;
 use crate::options::{CompactionStyle, FlushOptions};
@@ -63,6 +64,8 @@ struct Manual<'a> {
     options: &'a CompactRangeOptions,
     begin: Option<&'a [u8]>,
     end: Option<&'a [u8]>,
+    /// Versions that go.
+    trim: Option<Trim>,
 }
 
 /// Where one pass of a manual compaction leads.
@@ -81,6 +84,57 @@ impl Engine {
         begin: Option<&[u8]>,
         end: Option<&[u8]>,
         options: &CompactRangeOptions,
+    ) -> Result<()> {
+        self.compact_and_trim(family, (begin, end), options, None)
+    }
+
+    /// Refuses a family of which [`Self::trim_history`] could not drop everything.
+    pub(crate) fn check_trim(&self, family: &Family, timestamp: &[u8]) -> Result<()> {
+        let settings = family.settings();
+        let size = family.comparator.timestamp_size();
+        if timestamp.len() != size {
+            return Err(Error::invalid_argument(format!(
+                "trim_ts has {} bytes, timestamps of column family '{}' have {size}",
+                timestamp.len(),
+                family.name
+            )));
+        }
+        if !settings.options.persist_user_defined_timestamps {
+            return Err(Error::not_supported(format!(
+                "trimming the history of column family '{}', whose tables have no timestamps",
+                family.name
+            )));
+        }
+        match settings.levels.style {
+            CompactionStyle::Level | CompactionStyle::Universal => Ok(()),
+            CompactionStyle::Fifo | CompactionStyle::None => Err(Error::not_supported(format!(
+                "trimming the history of column family '{}', whose compactions do not rewrite all tables",
+                family.name
+            ))),
+        }
+    }
+
+    /// Rewrites all tables of a family without the versions that have a later timestamp. Requires: as
+    /// [`Self::check_trim`] says.
+    pub(crate) fn trim_history(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        timestamp: &[u8],
+    ) -> Result<()> {
+        let options = CompactRangeOptions {
+            exclusive: true,
+            bottommost: BottommostCompaction::Force,
+            ..CompactRangeOptions::default()
+        };
+        self.compact_and_trim(family, (None, None), &options, Some(Trim::after(timestamp)))
+    }
+
+    fn compact_and_trim(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        (begin, end): (Option<&[u8]>, Option<&[u8]>),
+        options: &CompactRangeOptions,
+        trim: Option<Trim>,
     ) -> Result<()> {
         self.writable()?;
         if self.compactions_are_off() {
@@ -124,6 +178,7 @@ impl Engine {
             options,
             begin,
             end,
+            trim,
         };
         {
             let mut state = self.state.lock();
@@ -354,7 +409,7 @@ impl Engine {
                 drop(self.wait_changed(state));
                 continue;
             }
-            let picked = match pick(&self.picker_input(state.alive(family.id)?)) {
+            let mut picked = match pick(&self.picker_input(state.alive(family.id)?)) {
                 ManualOutcome::Nothing => return Ok(None),
                 ManualOutcome::Conflict if state.compactions_running > 0 => {
                     drop(self.wait_changed(state));
@@ -368,6 +423,8 @@ impl Engine {
                 }
                 ManualOutcome::Pick(pick) => *pick,
             };
+            // A file that is moved keeps what is to go.
+            picked.plan.is_trivial_move &= manual.trim.is_none();
             let job = self.start_plan(&mut state, family.id, picked.plan);
             drop(state);
             if let Some(job) = job {
@@ -375,6 +432,7 @@ impl Engine {
                     max_subcompactions: options.max_subcompactions,
                     blob_gc: options.blob_gc,
                     canceled: options.canceled.clone(),
+                    trim: manual.trim.clone(),
                     ..job
                 };
                 let result = self.run_plan_for_caller(&job);

@@ -17,6 +17,7 @@ mod pause;
 mod placed;
 mod refit;
 mod split;
+mod trim;
 mod units;
 mod unread;
 mod work;

@@ -6,11 +6,12 @@
 //! are compacted together always, so that in a compaction they count as one: an *atomic unit*, as in
 //! RocksDB.
 
+use super::trim::Trim;
 use crate::picker::CompactionPlan;
 use crate::version::FileMeta;
 use crate::version::version::sstable_key_compare;
 use spanlith_base::Comparator;
-use spanlith_base::range_del::CompactionRangeDels;
+use spanlith_base::range_del::{CompactionRangeDels, TruncatedTombstones};
 use std::sync::Arc;
 
 /// Internal keys at which the tombstones of the inputs begin to act, each within its own table,
@@ -24,12 +25,13 @@ pub(super) fn tombstone_starts(plan: &CompactionPlan, comparator: &Comparator) -
     starts
 }
 
-/// Adds the range tombstones of all inputs, each cut to the unit of its table. Requires: tables that
-/// were opened.
+/// Adds the range tombstones of all inputs, each cut to the unit of its table, without those that are trimmed.
+/// Requires: tables that were opened.
 pub(super) fn add_tombstones(
     ranges: &mut CompactionRangeDels,
     plan: &CompactionPlan,
     comparator: &Comparator,
+    trim: Option<&Trim>,
 ) {
     for (level, files) in &plan.inputs {
         let shares_key = |a: &Arc<FileMeta>, b: &Arc<FileMeta>| {
@@ -41,7 +43,11 @@ pub(super) fn add_tombstones(
             };
             let mut before = None;
             for file in unit {
-                if let Some(t) = file.tombstones_between(&first.smallest, &last.largest) {
+                let own = file.tombstones.get();
+                let kept =
+                    own.map(|list| trim.map_or_else(|| list.clone(), |t| t.tombstones(list)));
+                if let Some(list) = kept {
+                    let t = TruncatedTombstones::of_file(list, &first.smallest, &last.largest);
                     ranges.add_opened_after(t, before);
                 }
                 before = Some(&file.largest[..]);

@@ -404,6 +404,11 @@ impl OpenBuilder {
         Ok(())
     }
 
+    /// Returns whether logs may stay that an open has replayed.
+    pub(super) fn has_logs_kept(&self) -> bool {
+        self.options.avoid_flush_during_recovery
+    }
+
     fn request(mut self, read_only: bool) -> Result<OpenRequest> {
         let mut env = self.env.take().unwrap_or_else(Env::system);
         if self.all_families {

@@ -21,6 +21,7 @@ mod set_options;
 mod stats_family;
 mod timed;
 mod traces;
+mod trim;
 mod ttl;
 mod verbs;
 mod verify;

@@ -559,6 +559,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
             blobs: family.blobs.clone(),
             version: family.superversion.load().version.clone(),
             enforce_single_deletes: c.options.enforce_single_del_contracts,
+            trim: None,
             counts: false,
         },
     );

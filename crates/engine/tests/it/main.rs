@@ -67,6 +67,7 @@ mod timestamps;
 mod together;
 mod traces;
 mod transactions;
+mod trim;
 mod ttl;
 mod verify;
 mod wal_filter;
