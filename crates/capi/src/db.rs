@@ -7,7 +7,7 @@ use crate::options::{Parts, rocksdb_options_t};
 use libc::c_char;
 use spanlith::options::CfOptions;
 use spanlith::version::{FileKind, parse_file_name};
-use spanlith::{Cf, Db, FamilyOptions, Secondary};
+use spanlith::{Cf, Db, FamilyOptions, OpenBuilder, Secondary};
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
 use spanlith_wal::{BatchIter, LogReader, ReadEvent};
@@ -117,14 +117,12 @@ pub(crate) fn family_options(
     Ok(family.default_cache(options.parts.default_cache.clone()))
 }
 
-/// Opens the given families.
-pub(crate) fn open(
+/// How to open the given families, without listeners: they need a place of their own.
+pub(crate) fn builder(
     dir: PathBuf,
     options: &rocksdb_options_t,
     families: Vec<FamilyOptions>,
-    mode: Mode<'_>,
-) -> Result<*mut rocksdb_t> {
-    mode.check(options)?;
+) -> Result<OpenBuilder> {
     options.env.prepare(&dir)?;
     let mut builder = Db::builder(dir)
         .options(options.db.clone())
@@ -161,6 +159,19 @@ pub(crate) fn open(
     if !parts.db_paths.is_empty() {
         builder = builder.db_paths(parts.db_paths.clone());
     }
+    Ok(builder)
+}
+
+/// Opens the given families.
+pub(crate) fn open(
+    dir: PathBuf,
+    options: &rocksdb_options_t,
+    families: Vec<FamilyOptions>,
+    mode: Mode<'_>,
+) -> Result<*mut rocksdb_t> {
+    mode.check(options)?;
+    let mut builder = builder(dir, options, families)?;
+    let parts = &options.parts;
     let place = Place::new(options.env());
     for callbacks in &parts.listeners {
         builder = builder.listener(Arc::new(Listener {

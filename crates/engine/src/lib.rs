@@ -98,6 +98,7 @@ pub use utilities::{
     RestoreMode, RestoreOptions,
 };
 pub use utilities::{ExportedFamily, ImportOptions, IngestOptions, Ingestion, SstFile, SstWriter};
+pub use utilities::{LostFile, RemadeManifest, RepairReport, remake_manifest};
 pub use utilities::{ReplayOptions, ReplaySummary, Replayed, Replayer};
 pub use utilities::{StorageFile, StorageKind, StorageOptions};
 pub use version::DbPath;

@@ -15,6 +15,7 @@ mod logs;
 mod newer;
 mod options;
 mod priorities;
+mod repair;
 mod requests;
 mod support;
 mod timestamps;

@@ -4,12 +4,12 @@
 //! was copied under another name, where two were exchanged, and where one is of another database. The logs are
 //! then replayed in the order of their updates, and one whose updates lie among those of another is left out.
 
-use super::mend::{each_record, records_of, rewrite};
+use super::mend::{records_of, rewrite};
 use crate::inventory::Inventory;
 use spanlith::inspect::{LogOrigin, log_origin};
 use spanlith::version::filenames;
 use spanlith_env::{Env, FileSystem};
-use spanlith_wal::BatchIter;
+use spanlith_wal::{BatchIter, each_record};
 
 /// Where the batches of a log begin. Where they end says less: of a prepared section the numbers are given
 /// out when it is committed.

@@ -18,6 +18,7 @@ mod migrate;
 pub mod open;
 mod point;
 pub mod remake;
+pub mod repair;
 mod salvage;
 mod scan;
 mod settings;
@@ -47,8 +48,9 @@ Examples:
   spanlith db checkpoint --db /data/db /data/as-of-today
   spanlith db backup create --db /data/db /backups && spanlith db restore --from /backups --db /data/new
   spanlith db ingest --db /data/db bulk.sst
+  spanlith db repair --dry-run --db /data/db
 
-All verbs but put, delete, load, ingest, flush, compact, compact-files, checkpoint, backup, restore and set-options open
+All verbs but put, delete, load, ingest, flush, compact, compact-files, checkpoint, backup, restore, repair and set-options open
 for reading only: they take no lock and change nothing on disk. Keys and values: plain text with \\t \\n \\\\ \\xNN, or 0x… in hexadecimal, or --hex for both
 directions. Comparator and merge operator are found in the directory.";
 
@@ -103,6 +105,7 @@ pub enum Verb {
     /// Takes tables in that were written outside.
     Ingest(ingest::Ingest),
     Migrate(migrate::Migrate),
+    Repair(repair::Repair),
     /// Checks every checksum and lists all damage; exit code 1 if there is any.
     Verify(verify::Verify),
 }
@@ -150,6 +153,7 @@ pub fn run(verb: Verb) -> anyhow::Result<ExitCode> {
         Verb::Ingest(v) => v.run(),
         Verb::Info(v) => v.run(),
         Verb::Migrate(v) => v.run(),
+        Verb::Repair(v) => v.run(),
         Verb::Verify(v) => v.run(),
     }
 }

@@ -7,6 +7,8 @@
 //! are opened as the OPTIONS file says, so that the tool does not change how they are written.
 
 use super::components::{ComparatorFlag, MergeFlag, Recorded, user_text};
+use super::mend::has_records;
+use super::remake::remake;
 use crate::dump::kind::{self, Kind};
 use crate::fail::{At, Failure, Usage};
 use crate::inventory::Inventory;
@@ -365,9 +367,42 @@ impl Target {
         Ok(self.builder(flags)?.0)
     }
 
+    /// Returns what a directory is repaired with: its families as far as anything tells them, without the MANIFEST by
+    /// the tables. `None` if no file of a database is there.
+    pub fn prepare_repair(&self, flags: &WriteFlags) -> anyhow::Result<Option<OpenBuilder>> {
+        let wal_dir = self.how.files.wal_dir.as_deref();
+        let found = Inventory::read_leniently(&self.db, wal_dir).at(&self.db)?;
+        let Some(mut inventory) = found else {
+            return Ok(None);
+        };
+        if !has_records(&inventory)
+            && let Some(remade) = remake(&inventory).at(&self.db)?
+        {
+            inventory = remade.inventory;
+        }
+        let known = Known {
+            dir: &self.db,
+            inventory: Some(inventory),
+            comparators: parse_all(&self.how.comparator)?,
+            merges: parse_all(&self.how.merge_operator)?,
+            places: self.how.files.tables.parse()?,
+        };
+        Ok(Some(self.builder_of(flags, &known)?.0))
+    }
+
     /// All families as the OPTIONS file says, whether it was followed, and what the directory says.
     fn builder(&self, flags: &WriteFlags) -> anyhow::Result<(OpenBuilder, bool, Known<'_>)> {
         let known = self.known(&Env::system(), flags.create)?;
+        let (builder, followed) = self.builder_of(flags, &known)?;
+        Ok((builder, followed, known))
+    }
+
+    /// All families of what is known as the OPTIONS file says, and whether it was followed.
+    fn builder_of(
+        &self,
+        flags: &WriteFlags,
+        known: &Known<'_>,
+    ) -> anyhow::Result<(OpenBuilder, bool)> {
         let mut builder = Db::builder(&self.db);
         let mut followed = false;
         let mut options = DbOptions::default();
@@ -385,7 +420,7 @@ impl Target {
             options.create_missing_column_families = false;
             followed = true;
         }
-        options.wal_dir = self.wal_dir(&known)?;
+        options.wal_dir = self.wal_dir(known)?;
         let own = own_options(&self.db).filter(|_| !flags.default_options);
         let own = own.unwrap_or_default();
         options.own = own.db.clone();
@@ -407,13 +442,13 @@ impl Target {
                 family = family.table_options(known.table_options(name, cf));
             }
             family = family.options(options.own(own.family(name)));
-            builder = builder.family(self.components(family, &known, Purpose::Write)?);
+            builder = builder.family(self.components(family, known, Purpose::Write)?);
         }
         if known.inventory.is_none() {
             let default = FamilyOptions::new("default");
-            builder = builder.family(self.components(default, &known, Purpose::Write)?);
+            builder = builder.family(self.components(default, known, Purpose::Write)?);
         }
-        Ok((builder, followed, known))
+        Ok((builder, followed))
     }
 
     /// Reads what the directory says; refuses a family it does not have, unless it may be made.

@@ -3,7 +3,6 @@
 //! The engine itself decides, with the options of the directory, so that the rehearsal and the opening
 //! that may follow agree. Nothing below changes; recovered logs and the tables made of them take memory.
 
-use crate::db::mend::each_record;
 use crate::db::open::{Target, WriteFlags};
 use crate::inventory::Inventory;
 use crate::overlay::{Change, Overlay};
@@ -15,7 +14,7 @@ use spanlith_base::ValueType;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
 use spanlith_env::{Env, ManualExecutor};
 use spanlith_table::TableReader;
-use spanlith_wal::BatchIter;
+use spanlith_wal::{BatchIter, each_record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,8 @@
 //! Commands about the database as a whole.
 
 use super::{Ldb, Stop};
+use crate::db::open::WriteFlags;
+use crate::db::repair::repair;
 use spanlith::{BottommostCompaction, CompactRangeOptions, Db, FamilyOptions};
 use spanlith_env::Env;
 use std::io::Write;
@@ -22,6 +24,21 @@ impl Ldb {
         let (_, cf) = self.open_to_write()?;
         cf.db().checkpoint(dir)?;
         self.close(cf)?;
+        self.ok()
+    }
+
+    /// With `--verbose` what was put aside is named on standard error.
+    pub(super) fn repair(&mut self) -> Result<(), Stop> {
+        let target = self.target()?;
+        let report = repair(&target, &WriteFlags::plain(), Env::system())?;
+        if self.args.is("verbose") {
+            for file in &report.lost {
+                tell!("{}: {}", file.path.display(), file.why);
+            }
+            for what in &report.missing {
+                tell!("missing: {what}");
+            }
+        }
         self.ok()
     }
 

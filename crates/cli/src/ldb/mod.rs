@@ -26,8 +26,7 @@ use std::process::ExitCode;
 const OUTPUT_BUFFER: usize = 256 << 10;
 
 /// Commands of the reference that this build does not have.
-const ABSENT: [&str; 4] = [
-    "repair",
+const ABSENT: [&str; 3] = [
     "unsafe_remove_sst_file",
     "update_manifest",
     "change_compaction_style",
@@ -75,7 +74,7 @@ Administration:
   list_column_families                       get_property NAME
   create_column_family NAME                  drop_column_family NAME
   compact [--from] [--to]                    reduce_levels --new_levels=N [--print_old_levels]
-  checkpoint --checkpoint_dir=DIR
+  checkpoint --checkpoint_dir=DIR            repair [--verbose]
   backup --backup_dir=DIR                    restore --backup_dir=DIR
   write_extern_sst FILE                      lines KEY ==> VALUE from standard input, in order
   ingest_extern_sst FILE [--move_files] [--snapshot_consistency] [--allow_global_seqno]
@@ -208,6 +207,7 @@ impl Ldb {
             "list_live_files_metadata" => &["sort_by_filename"],
             "approxsize" | "compact" | "list_file_range_deletes" => &RANGE,
             "reduce_levels" => &["new_levels", "print_old_levels"],
+            "repair" => &["verbose"],
             "checkpoint" => &["checkpoint_dir"],
             "backup" | "restore" => &[
                 "backup_dir",
@@ -255,6 +255,7 @@ impl Ldb {
             "drop_column_family" => Self::drop_family,
             "reduce_levels" => Self::reduce_levels,
             "checkpoint" => Self::checkpoint,
+            "repair" => Self::repair,
             "backup" => Self::backup,
             "restore" => Self::restore,
             "write_extern_sst" => Self::write_external,

@@ -162,13 +162,15 @@ fn ldb_writes_loads_and_asks_line_by_line() {
         "{restored:?}"
     );
     assert_eq!(ldb(&["scan"], "").out, before);
+    assert_eq!(ldb(&["repair"], "").ok(), "OK\n");
+    assert_eq!(ldb(&["scan"], "").out, before);
     let nowhere = ldb(&["checkpoint"], "").err;
     let text = "Failed: Invalid argument: invalid checkpoint directory name\n";
     assert_eq!(nowhere, text);
     for (args, text) in [
         (
-            &["repair"][..],
-            "Failed: Not implemented: the command repair\n",
+            &["update_manifest"][..],
+            "Failed: Not implemented: the command update_manifest\n",
         ),
         (&["get", "zz"], "Failed: Get failed: NotFound: \n"),
         (

@@ -13,6 +13,7 @@ mod golden;
 mod operators;
 mod programs;
 mod refusals;
+mod repair;
 mod salvage;
 mod sd;
 mod shown;

@@ -1,7 +1,7 @@
 //! Collects what an open needs, checks it, opens.
 
 use super::ttl::unwrap_ttl;
-use super::{Db, FamilyOptions, Secondary};
+use super::{Db, FamilyOptions, RepairPlaces, Secondary};
 use crate::core::{Resources, Speed, SpeedSource, Watchers};
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
@@ -202,7 +202,7 @@ impl OpenBuilder {
     }
 
     /// As [`Self::all_families`], the default family included: none was named yet.
-    pub(super) fn like_recorded(mut self) -> Self {
+    pub(crate) fn like_recorded(mut self) -> Self {
         self.families.clear();
         self.all_families()
     }
@@ -404,12 +404,44 @@ impl OpenBuilder {
         Ok(())
     }
 
+    /// Gives the families away that were named so far, and names none.
+    pub(super) fn take_families(&mut self) -> Vec<FamilyOptions> {
+        self.all_families = false;
+        std::mem::take(&mut self.families)
+    }
+
     /// Returns whether logs may stay that an open has replayed.
     pub(super) fn has_logs_kept(&self) -> bool {
         self.options.avoid_flush_during_recovery
     }
 
-    fn request(mut self, read_only: bool) -> Result<OpenRequest> {
+    /// Where files of the database may be.
+    pub(crate) fn repair_places(&self) -> RepairPlaces {
+        let paths = &self.resources.paths;
+        let mut options = self.options.clone();
+        sanitize_wal_dir(
+            &mut options,
+            &self.dir,
+            paths.first().map(|p| p.dir.as_path()),
+        );
+        let of_families = self.families.iter().flat_map(FamilyOptions::own_paths);
+        RepairPlaces {
+            env: self.env.clone().unwrap_or_else(Env::system),
+            wal_dir: match options.wal_dir.as_str() {
+                "" => self.dir.clone(),
+                other => PathBuf::from(other),
+            },
+            others: paths
+                .iter()
+                .chain(of_families)
+                .map(|p| p.dir.clone())
+                .collect(),
+            asks_for_speed_disk: self.speed_device.is_some() || !options.own.sd_path.is_empty(),
+            dir: self.dir.clone(),
+        }
+    }
+
+    pub(super) fn request(mut self, read_only: bool) -> Result<OpenRequest> {
         let mut env = self.env.take().unwrap_or_else(Env::system);
         if self.all_families {
             self.add_families(&env)?;
@@ -467,6 +499,7 @@ impl OpenBuilder {
             secondary: None,
             before: None,
             no_info_log: self.no_info_log || read_only,
+            keeps_options: false,
             write_prepared: self.write_prepared,
             statistics: self.statistics,
             listeners: Arc::new(Listeners::new(self.listeners)),

@@ -14,6 +14,7 @@ mod metrics;
 mod numbers;
 mod properties;
 mod reads;
+mod repair;
 mod reports;
 mod residency;
 mod secondary;
@@ -28,6 +29,7 @@ mod verify;
 mod written;
 
 pub(crate) use destroy::gone;
+pub(crate) use repair::RepairPlaces;
 
 pub use builder::OpenBuilder;
 pub use changes::{Change, Changes, LogFile};

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Directory for files that are put aside, within that of the files.
-const LOST_DIR: &str = "lost";
+pub(crate) const LOST_DIR: &str = "lost";
 
 /// Least bytes that the directory may hold, if the options leave it to the build.
 const BYTES_MIN: u64 = 64 << 20;
@@ -56,29 +56,45 @@ pub(crate) fn destroy_lost(fs: &dyn FileSystem, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Moves a file to the directory for lost ones beside it, where it stays, and returns its path there.
+///
+/// # Errors
+/// Of the file system.
+pub(crate) fn put_aside(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
+    let target = free_name(fs, path)?;
+    fs.rename(path, &target)?;
+    Ok(target)
+}
+
+/// A path in the directory for lost files beside `path` that no file has. Numbers are given out anew where the
+/// MANIFEST that knew them is lost: what an earlier recovery saved keeps its name.
+///
+/// # Errors
+/// Of the file system.
+pub(crate) fn free_name(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Error::invalid_argument("not a file in a directory").with_path(path));
+    };
+    let lost = dir.join(LOST_DIR);
+    fs.create_dir_if_missing(&lost)?;
+    let mut target = lost.join(name);
+    let mut turn = 0u32;
+    while fs.entry(&target)?.is_some() {
+        turn += 1;
+        let mut other = name.to_os_string();
+        other.push(format!(".{turn}"));
+        target = lost.join(other);
+    }
+    Ok(target)
+}
+
 impl Engine {
     /// Moves a file to the directory for lost ones beside it.
     ///
     /// # Errors
     /// Of the file system.
     pub(super) fn put_aside(&self, path: &Path) -> Result<()> {
-        let fs = &self.c.env.fs;
-        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(Error::invalid_argument("not a file in a directory").with_path(path));
-        };
-        let lost = dir.join(LOST_DIR);
-        fs.create_dir_if_missing(&lost)?;
-        // Numbers are given out anew where the MANIFEST that knew them is lost: what an earlier
-        // recovery saved keeps its name.
-        let mut target = lost.join(name);
-        let mut turn = 0u32;
-        while fs.entry(&target)?.is_some() {
-            turn += 1;
-            let mut other = name.to_os_string();
-            other.push(format!(".{turn}"));
-            target = lost.join(other);
-        }
-        fs.rename(path, &target)
+        put_aside(&*self.c.env.fs, path).map(drop)
     }
 
     /// Moves a file that nothing explains to the directory for lost ones beside it, for as long as the

@@ -30,7 +30,7 @@ mod whose;
 
 pub(crate) use current::{read_current, read_marked_current};
 pub(crate) use evidence::{LogJudge, of_manifest};
-pub(crate) use lost::destroy_lost;
+pub(crate) use lost::{LOST_DIR, destroy_lost, free_name, put_aside};
 pub(crate) use open::{list_families, open};
 pub use request::OpenRequest;
 pub use speed::{ToFiles, migrate_to_files};

@@ -185,7 +185,9 @@ fn open_entered(
     for family in &missing {
         engine.create_family(family)?;
     }
-    engine.write_options_file()?;
+    if !request.keeps_options {
+        engine.write_options_file()?;
+    }
     remove_obsolete(&engine, explanation)?;
     engine.track_tables()?;
     engine.keep_reserve();

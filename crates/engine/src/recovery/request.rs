@@ -37,6 +37,8 @@ pub struct OpenRequest {
     pub(crate) before: Option<Arc<Engine>>,
     /// Write no `LOG` file.
     pub no_info_log: bool,
+    /// Write no OPTIONS file: that of the directory goes on to say what it said.
+    pub(crate) keeps_options: bool,
     /// Transactions in the logs were written under the policy write-prepared.
     pub write_prepared: bool,
     /// Counters that somebody asked for.
@@ -64,6 +66,7 @@ impl OpenRequest {
             secondary: self.secondary.clone(),
             before: self.before.clone(),
             no_info_log: self.no_info_log,
+            keeps_options: self.keeps_options,
             write_prepared: self.write_prepared,
             statistics: self.statistics.clone(),
             listeners: self.listeners.clone(),

@@ -6,6 +6,7 @@ mod copy;
 mod dirs;
 mod export;
 mod ingest;
+mod repair;
 mod replay;
 mod sst_writer;
 mod storage;
@@ -16,6 +17,7 @@ pub use backup::{
 };
 pub use export::ExportedFamily;
 pub use ingest::{ImportOptions, IngestOptions, Ingestion};
+pub use repair::{LostFile, RemadeManifest, RepairReport, remake_manifest};
 pub use replay::{ReplayOptions, ReplaySummary, Replayed, Replayer};
 pub use sst_writer::{SstFile, SstWriter};
 pub use storage::{StorageFile, StorageKind, StorageOptions};

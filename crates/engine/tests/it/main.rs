@@ -51,6 +51,7 @@ mod properties;
 mod ranges;
 mod reads;
 mod regressions;
+mod repair;
 mod requests;
 mod row_cache;
 mod scan_values;

@@ -1,0 +1,257 @@
+//! Which of the tables of a family are part of it, and where: a pure function of what the tables and the MANIFEST say.
+//!
+//! Without a MANIFEST all tables go to level 0, which may overlap, the one with the newest entry last. With one, a table
+//! that it names keeps its place. About others there are these cases, if all that it names is there:
+//!
+//! - An edit removed it: what replaced it is there.
+//! - All it holds is not newer than what the named tables hold: it is an output whose edit was never written.
+//! - All it holds is not newer than what the logs hold: the flush that wrote it did not end, and the logs are
+//!   replayed.
+//! - It begins behind everything that the named tables hold: the MANIFEST does not know of it yet, and it goes on top.
+//!
+//! In any other case the MANIFEST is not the one that belongs to the tables. They are then placed as without one.
+
+use super::known::KnownFamily;
+use super::tables::Described;
+use crate::version::NewFile;
+use spanlith_base::Comparator;
+use spanlith_base::keys::user_key;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The tables of a family, placed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub files: Vec<NewFile>,
+    /// Tables that are no part of it, and why.
+    pub left: Vec<(u64, &'static str)>,
+    /// Tables that the MANIFEST names and that are not there, or not whole.
+    pub missing: Vec<u64>,
+    /// The MANIFEST said where all of them belong.
+    pub is_known: bool,
+}
+
+/// Places the tables of a family. `logged` is its newest sequence number in the logs that it needs.
+pub(super) fn place(
+    tables: &BTreeMap<u64, Described>,
+    known: Option<&KnownFamily>,
+    logged: Option<u64>,
+) -> Placed {
+    let Some(known) = known else {
+        return on_top(tables, Vec::new());
+    };
+    let is_same = |f: &NewFile| {
+        let there = tables.get(&f.number).map(|t| &t.file);
+        there.is_some_and(|t| t.size == f.size && is_same_table(t, f))
+    };
+    let (there, gone): (Vec<&NewFile>, Vec<&NewFile>) =
+        known.files.values().partition(|f| is_same(f));
+    let missing: Vec<u64> = gone.iter().map(|f| f.number).collect();
+    let named: BTreeSet<u64> = there.iter().map(|f| f.number).collect();
+    let strangers = tables.values().filter(|t| !named.contains(&t.file.number));
+    let mut strangers: Vec<&Described> = strangers.collect();
+    if !missing.is_empty() && !strangers.is_empty() {
+        return on_top(tables, missing);
+    }
+    strangers.sort_by_key(|t| (t.file.largest_seqno, t.file.number));
+    let mut placed = Placed {
+        files: there.into_iter().cloned().collect(),
+        missing,
+        is_known: true,
+        ..Placed::default()
+    };
+    let newest = known.newest();
+    let mut epoch = placed.files.iter().map(|f| f.epoch_number).max();
+    for stranger in strangers {
+        let f = &stranger.file;
+        let why = if known.deleted.contains(&f.number) {
+            "obsolete: the MANIFEST says what replaced it"
+        } else if f.largest_seqno <= newest {
+            "left over: the tables that the MANIFEST names hold all of it"
+        } else if logged.is_some_and(|logged| f.largest_seqno <= logged) {
+            "left over: the logs hold all of it"
+        } else if f.smallest_seqno > newest {
+            let next = epoch.unwrap_or(0) + 1;
+            epoch = Some(next);
+            placed.is_known = false;
+            placed.files.push(NewFile {
+                epoch_number: next,
+                ..f.clone()
+            });
+            continue;
+        } else {
+            return on_top(tables, placed.missing);
+        };
+        placed.left.push((f.number, why));
+    }
+    placed
+}
+
+/// Returns whether a table is the one that the MANIFEST means, as far as both say who it is.
+fn is_same_table(table: &NewFile, recorded: &NewFile) -> bool {
+    let ids = [table.unique_id, recorded.unique_id];
+    ids.contains(&[0, 0]) || ids[0] == ids[1]
+}
+
+/// All tables in level 0.
+fn on_top(tables: &BTreeMap<u64, Described>, missing: Vec<u64>) -> Placed {
+    let mut files: Vec<NewFile> = tables.values().map(|t| t.file.clone()).collect();
+    // The newest of level 0 is asked first.
+    files.sort_by_key(|f| (f.largest_seqno, f.number));
+    for (epoch, f) in (1..).zip(&mut files) {
+        f.epoch_number = epoch;
+    }
+    Placed {
+        files,
+        missing,
+        ..Placed::default()
+    }
+}
+
+/// Returns whether two tables of level 0 overlap in keys and in sequence numbers: then the newer entry of a key may
+/// stand in the table that is asked later, until a compaction has brought them in order.
+pub(super) fn is_interleaved(files: &[NewFile], order: &Comparator) -> bool {
+    let overlap = |a: &NewFile, b: &NewFile| {
+        let before = |x: &[u8], y: &[u8]| order.compare(user_key(x), user_key(y)).is_lt();
+        !before(&a.largest, &b.smallest) && !before(&b.largest, &a.smallest)
+    };
+    let mut upper: Vec<&NewFile> = files.iter().filter(|f| f.level == 0).collect();
+    upper.sort_by_key(|f| f.epoch_number);
+    upper.iter().enumerate().any(|(at, newer)| {
+        let older = upper[..at].iter().rev();
+        let mut mixed = older.filter(|older| older.largest_seqno >= newer.smallest_seqno);
+        mixed.any(|older| overlap(older, newer))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_base::ValueType;
+    use spanlith_base::keys::{internal_key, pack_tag};
+
+    fn table(number: u64, keys: (&str, &str), seqnos: (u64, u64)) -> Described {
+        let key =
+            |k: &str, seqno| internal_key(k.as_bytes(), pack_tag(seqno, ValueType::Value as u8));
+        Described {
+            family: 0,
+            name: "default".to_string(),
+            comparator: String::new(),
+            is_unnumbered: false,
+            file: NewFile {
+                number,
+                size: number,
+                smallest: key(keys.0, seqnos.0),
+                largest: key(keys.1, seqnos.1),
+                smallest_seqno: seqnos.0,
+                largest_seqno: seqnos.1,
+                ..NewFile::default()
+            },
+        }
+    }
+
+    fn all(tables: &[Described]) -> BTreeMap<u64, Described> {
+        let pairs = tables.iter().map(|t| (t.file.number, t.clone()));
+        pairs.collect()
+    }
+
+    /// A MANIFEST that names these in level 3, in epochs from 7 on.
+    fn known(tables: &[&Described]) -> KnownFamily {
+        let files = tables.iter().zip(7..).map(|(t, epoch_number)| {
+            let file = NewFile {
+                level: 3,
+                epoch_number,
+                ..t.file.clone()
+            };
+            (file.number, file)
+        });
+        KnownFamily {
+            files: files.collect(),
+            ..KnownFamily::default()
+        }
+    }
+
+    fn levels(placed: &Placed) -> Vec<(u64, u32, u64)> {
+        let files = placed.files.iter();
+        files.map(|f| (f.number, f.level, f.epoch_number)).collect()
+    }
+
+    #[test]
+    fn without_a_manifest_the_table_with_the_newest_entry_is_on_top() {
+        let tables = [table(9, ("a", "b"), (1, 4)), table(5, ("a", "b"), (5, 6))];
+        let placed = place(&all(&tables), None, None);
+        assert_eq!(levels(&placed), [(9, 0, 1), (5, 0, 2)]);
+        assert!(!placed.is_known);
+    }
+
+    #[test]
+    fn a_table_that_the_manifest_names_keeps_its_place() {
+        let tables = [table(4, ("a", "b"), (1, 4)), table(5, ("c", "d"), (0, 3))];
+        let placed = place(&all(&tables), Some(&known(&[&tables[0], &tables[1]])), None);
+        assert_eq!(levels(&placed), [(4, 3, 7), (5, 3, 8)]);
+        assert!(placed.is_known && placed.left.is_empty() && placed.missing.is_empty());
+    }
+
+    #[test]
+    fn strangers_are_told_apart_by_what_they_hold() {
+        let old = table(4, ("a", "m"), (1, 10));
+        let removed = table(3, ("a", "m"), (1, 9));
+        let output = table(5, ("a", "m"), (2, 10));
+        let flushed = table(6, ("a", "m"), (11, 20));
+        let beyond = table(7, ("a", "m"), (21, 30));
+        let mut manifest = known(&[&old]);
+        manifest.deleted.insert(3);
+        let tables = all(&[old, removed, output, flushed, beyond]);
+        let placed = place(&tables, Some(&manifest), Some(20));
+        assert_eq!(levels(&placed), [(4, 3, 7), (7, 0, 8)]);
+        let left: Vec<u64> = placed.left.iter().map(|l| l.0).collect();
+        assert_eq!(left, [3, 5, 6]);
+        // Without the logs the flushed table is all there is of its entries.
+        let placed = place(&tables, Some(&manifest), None);
+        assert_eq!(levels(&placed), [(4, 3, 7), (6, 0, 8), (7, 0, 9)]);
+    }
+
+    #[test]
+    fn a_manifest_that_does_not_belong_to_the_tables_places_none() {
+        let old = table(4, ("a", "m"), (1, 10));
+        let gone = table(5, ("a", "m"), (11, 20));
+        let both = table(8, ("a", "m"), (1, 25));
+        // It holds more than what is named, and not behind it.
+        let placed = place(
+            &all(&[old.clone(), both.clone()]),
+            Some(&known(&[&old])),
+            None,
+        );
+        assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
+        // What is named is not there, and something else is, even if an edit removed it.
+        let mut manifest = known(&[&old, &gone]);
+        manifest.deleted.insert(8);
+        let placed = place(&all(&[old.clone(), both]), Some(&manifest), None);
+        assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
+        assert_eq!(placed.missing, [5]);
+        // What is left of those that are named keeps its place.
+        let placed = place(&all(&[old.clone()]), Some(&known(&[&old, &gone])), None);
+        assert_eq!(levels(&placed), [(4, 3, 7)]);
+        // A file of that number that is another table is not the one that is named.
+        let mut other = old.clone();
+        other.file.size += 1;
+        let placed = place(&all(&[other]), Some(&known(&[&old])), None);
+        assert_eq!(levels(&placed), [(4, 0, 1)]);
+        assert_eq!(placed.missing, [4]);
+    }
+
+    #[test]
+    fn tables_are_interleaved_if_they_share_keys_and_numbers() {
+        let order = Comparator::Bytewise;
+        let is =
+            |tables: &[Described]| is_interleaved(&on_top(&all(tables), Vec::new()).files, &order);
+        let low = table(4, ("a", "m"), (1, 10));
+        assert!(!is(&[low.clone(), table(5, ("a", "m"), (11, 20))]));
+        assert!(is(&[low.clone(), table(5, ("m", "z"), (10, 20))]));
+        assert!(!is(&[low.clone(), table(5, ("n", "z"), (5, 20))]));
+        assert!(is(&[
+            low,
+            table(5, ("n", "z"), (11, 30)),
+            table(6, ("b", "c"), (9, 40))
+        ]));
+    }
+}
