@@ -624,6 +624,47 @@ fn an_idle_family_costs_an_open_its_records_in_the_manifest_and_no_other_call() 
     assert_eq!(many.0 - few.0, 3 * 190);
 }
 
+/// The hundredth family is made and dropped with the calls of the tenth, and with the same bytes but for the OPTIONS file,
+/// which describes all families.
+#[test]
+fn a_family_is_made_and_dropped_with_as_many_calls_however_many_there_are() {
+    let (mut env, fs) = world();
+    let faults = Arc::new(FaultFs::new(Arc::new(fs)));
+    env.fs = faults.clone();
+    let db = open(&env, &[]).unwrap();
+    let classes = [
+        OpClass::Append,
+        OpClass::Create,
+        OpClass::Sync,
+        OpClass::SyncDir,
+        OpClass::Open,
+        OpClass::Read,
+        OpClass::Rename,
+        OpClass::Delete,
+        OpClass::List,
+        OpClass::Stat,
+    ];
+    let counted = |work: &dyn Fn()| {
+        let before = classes.map(|class| faults.calls(class));
+        work();
+        let after = classes.map(|class| faults.calls(class));
+        std::array::from_fn::<u64, 10, _>(|at| after[at] - before[at])
+    };
+    let mut seen = Vec::new();
+    for n in 0..100 {
+        let name = format!("family{n:03}");
+        let made = counted(&|| drop(db.create_cf(FamilyOptions::new(&name)).unwrap()));
+        if n == 9 || n == 99 {
+            let again = format!("{name}-again");
+            let cf = db.create_cf(FamilyOptions::new(again)).unwrap();
+            seen.push((made, counted(&|| db.drop_cf(&cf).unwrap())));
+        }
+    }
+    assert_eq!(seen[0], seen[1]);
+    assert!(seen[0].0[0] > 0 && seen[0].1[0] > 0, "{seen:?}");
+    db.close().unwrap();
+}
+
 /// A batch is checked against the families there are, then one of them is dropped, then the batch is led: it is
 /// refused. It was logged, and the database took no more writes.
 #[test]
