@@ -9,6 +9,7 @@ pub mod clock;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod device;
+pub mod emulated;
 mod errors;
 pub mod executor;
 pub mod fault;

@@ -5,6 +5,7 @@
 //! times and latencies count from those. Operations are divided among the threads (db_bench gives
 //! each thread all of them).
 
+mod device;
 mod driver;
 mod kind;
 mod outstanding;
@@ -33,6 +34,7 @@ use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType, DbOp
 use spanlith::version::parse_file_name;
 use spanlith_base::stats::Statistics;
 use spanlith_cache::Policy;
+use spanlith_env::emulated::Emulator;
 use spanlith_table::BlockCache;
 use spanlith_workload::report::environment::{Environment, cores};
 use spanlith_workload::store::spec::nested;
@@ -96,6 +98,8 @@ pub struct Bench {
     options: String,
     #[command(flatten)]
     own: OwnFlags,
+    #[command(flatten)]
+    device: device::DeviceFlag,
     /// Prints one JSON object instead of lines and a table
     #[arg(long)]
     json: bool,
@@ -152,6 +156,9 @@ impl Bench {
     /// # Errors
     /// What failed, with the way out.
     pub fn run(mut self) -> anyhow::Result<ExitCode> {
+        if self.is_raw()? {
+            return self.device.raw(self.settings.seed, self.json);
+        }
         let kinds = self.kinds()?;
         self.check_report()?;
         let mut rows = self.reference.rows()?;
@@ -164,6 +171,7 @@ impl Bench {
             .statistics
             .then(|| Arc::new(Statistics::new()));
         let place = self.place()?;
+        let device = self.device.emulate();
         let started = SystemTime::now();
         let existing = self.use_existing_db;
         let mut db: Option<Db> = None;
@@ -194,7 +202,7 @@ impl Bench {
             let open = match &db {
                 Some(db) => db.clone(),
                 None => db
-                    .insert(self.open(&place.dir, statistics.clone())?)
+                    .insert(self.open(&place.dir, statistics.clone(), device.as_ref())?)
                     .clone(),
             };
             let mut settings = self.settings.clone();
@@ -235,10 +243,14 @@ impl Bench {
             let object = json!({
                 "settings": self.settings_json(&place.dir), "results": results,
                 "environment": Environment::of(&place.dir).json(),
+                "device": device.as_ref().map(|d| device::usage_json(&d.usage())),
             });
             writeln!(out, "{object}")?;
         } else if !self.as_db_bench {
             write!(out, "\n{}", report::table(&outcomes, paint, columns))?;
+            if let Some(device) = &device {
+                writeln!(out, "{}", device::usage_line(device))?;
+            }
         }
         if let Some(file) = &self.report {
             let page = page::Page {
@@ -357,7 +369,12 @@ impl Bench {
         })
     }
 
-    fn open(&self, dir: &Path, statistics: Option<Arc<Statistics>>) -> anyhow::Result<Db> {
+    fn open(
+        &self,
+        dir: &Path,
+        statistics: Option<Arc<Statistics>>,
+        device: Option<&Arc<Emulator>>,
+    ) -> anyhow::Result<Db> {
         let mut db = DbOptions::default();
         db.create_if_missing = !self.use_existing_db;
         db.max_background_jobs = self.background_jobs;
@@ -378,6 +395,9 @@ impl Bench {
         }
         db.own.evidence = !self.no_evidence;
         let mut builder = self.own.apply(Db::builder(dir))?;
+        if let Some(device) = device {
+            builder = builder.env(device::env_on(device));
+        }
         if let Some(statistics) = statistics {
             builder = builder.statistics(statistics);
         }
@@ -419,7 +439,7 @@ impl Bench {
         writeln!(
             out,
             "{}, {} thread{}, seed {}\ncompression {}, cache {} MiB, Bloom {} bits, memtable {} \
-             MiB{}{}{}{}\n",
+             MiB{}{}{}{}{}\n",
             self.data(),
             s.threads,
             if s.threads == 1 { "" } else { "s" },
@@ -438,7 +458,26 @@ impl Bench {
                 Some(rate) => format!(", open loop at {} ops/s", term::count(rate as u64)),
                 None => String::new(),
             },
+            match self.device.text() {
+                Some(device) => format!(", on an emulated device {device}"),
+                None => String::new(),
+            },
         )
+    }
+
+    /// Returns whether the load of a device alone is asked for, which needs no database.
+    fn is_raw(&self) -> Result<bool, Usage> {
+        let mut names = self.names.iter().chain(&self.benchmarks);
+        if !names.clone().any(|n| n == "raw") {
+            return Ok(false);
+        }
+        match names.all(|n| n == "raw") {
+            true => Ok(true),
+            false => Err(Usage::new(
+                "raw is a load of a device and not of a database",
+                "run it alone: spanlith bench raw",
+            )),
+        }
     }
 
     /// Returns what is written, in words.
@@ -470,7 +509,7 @@ impl Bench {
             "evidence": !self.no_evidence,
             "options": self.options, "own": self.own.text().unwrap_or_default(), "rate": s.rate,
             "arrivals": format!("{:?}", s.arrivals).to_lowercase(),
-            "ycsb": s.ycsb.text(), "data": self.data(),
+            "ycsb": s.ycsb.text(), "data": self.data(), "device": self.device.text(),
         })
     }
 }

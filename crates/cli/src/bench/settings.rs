@@ -41,12 +41,15 @@ YCSB (records are --num, operations --reads):
   ycsb                  all of them in YCSB's order: load A B C F D, load E
 and on the whole database:
   compact, flush, waitforcompaction, stats, levelstats, sstables
+alone, without a database:
+  raw                   what emulated devices do with requests, in virtual time; all of them, or the one of --device
 
 Examples:
   spanlith bench fillrandom readrandom seekrandom --num 1000000
   spanlith bench fillrandom mixed --num 5000000 --duration 60 --threads 2 --report bench.html
   spanlith bench ycsb --num 100000 --threads 2
   spanlith bench ycsbload ycsba --num 1000000 --rate 20000 --duration 60
+  spanlith bench fillrandom readrandom --sync --device S
   spanlith bench fillrandom --db /data/bench && spanlith bench readrandom --db /data/bench \\
       --use-existing-db --cache-mb 512
 

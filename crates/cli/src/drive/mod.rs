@@ -7,6 +7,7 @@ use crate::own::OwnFlags;
 use crate::term::{self, Paint};
 use clap::Args;
 use serde_json::{Value, json};
+use spanlith_env::emulated::DeviceSpec;
 use spanlith_workload::drivers::settings::COMMON;
 use spanlith_workload::drivers::{self, DRIVERS, Driver, Phase, Settings};
 use spanlith_workload::report::bars::short;
@@ -30,6 +31,9 @@ A driver begins with a new store in a directory below --dir, which is removed at
 (rate=N) count from the intended start of a call. lmdb, redb and fjall are there if the program was built with the
 feature of that name, or with stores for all three.";
 
+/// Drivers that use no store but the disk below it.
+const REAL_DISK: [&str; 2] = ["raw", "logger"];
+
 /// Runs a load on a store, or the same one on several.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -48,6 +52,10 @@ pub struct Drive {
     options: String,
     #[command(flatten)]
     own: OwnFlags,
+    /// Files take the time of an emulated device: H, S, N1, N2, O, H-RAID5 or S-RAID5, with :cache=BYTES for the page cache
+    /// (64m; 0 for none) and :scale=PERCENT for a share of its bandwidth. Spanlith only
+    #[arg(long, value_name = "NAME")]
+    device: Option<DeviceSpec>,
     /// Cache of blocks or pages
     #[arg(long, value_name = "MIB")]
     cache_mb: Option<u64>,
@@ -127,6 +135,10 @@ impl Drive {
                 format!("one of: {}", names.join(" ")),
             )
         })?;
+        if self.device.is_some() && REAL_DISK.contains(&driver.name) {
+            let text = format!("{} measures the real disk", driver.name);
+            return Err(Usage::new(text, "spanlith bench raw shows emulated devices").into());
+        }
         let settings = Settings::of(driver, &self.parameters)
             .map_err(|e| Usage::new(e, "spanlith drive lists the parameters of every driver"))?;
         if let Some(file) = &self.json {
@@ -134,7 +146,7 @@ impl Drive {
         }
         let options = StoreOptions {
             options: self.options.clone(),
-            own: self.own.text()?,
+            own: self.own_text()?,
             cache_bytes: self.cache_mb.map(|mb| mb << 20),
             sync: self.sync,
             disable_wal: self.disable_wal,
@@ -199,10 +211,17 @@ impl Drive {
         })
     }
 
+    /// Own options, the device among them.
+    fn own_text(&self) -> anyhow::Result<String> {
+        let device = self.device.map(|spec| format!("env_device={spec}"));
+        let own = Some(self.own.text()?).filter(|own| !own.is_empty());
+        Ok(own.into_iter().chain(device).collect::<Vec<_>>().join(";"))
+    }
+
     /// The flags that a process of `--kill` gets as they were given here.
     fn flags(&self) -> anyhow::Result<Vec<String>> {
         let mut out = vec![format!("--options={}", self.options)];
-        let own = self.own.text()?;
+        let own = self.own_text()?;
         if !own.is_empty() {
             out.push(format!("--set={own}"));
         }
@@ -239,7 +258,7 @@ impl Drive {
             })
             .collect();
         json!({
-            "driver": driver.name, "parameters": parameters, "options": self.options, "own": self.own.text().unwrap_or_default(),
+            "driver": driver.name, "parameters": parameters, "options": self.options, "own": self.own_text().unwrap_or_default(),
             "cache_mb": self.cache_mb, "sync": self.sync, "disable_wal": self.disable_wal,
             "results": results, "environment": Environment::of(dir).json(),
         })

@@ -7,6 +7,7 @@ use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
 use crate::listener::{EventListener, Listeners};
 use crate::merge::MergeOperator;
+use crate::options::device::emulate;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, OptionsFile, OwnCfOptions, OwnDbOptions, Sidecar,
     apply_own, sanitize_db, sanitize_wal_dir,
@@ -450,6 +451,8 @@ impl OpenBuilder {
             }
         }
         self.apply_sets()?;
+        let own = &self.options.own;
+        emulate(&mut env, own.env_device, own.sd_device);
         let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
         sanitize_wal_dir(&mut self.options, &self.dir, first_path);
         let speed = self.speed(&mut env)?;

@@ -8,6 +8,7 @@
 //! Code reads `options.own.NAME`: of the database through the options that the engine holds, of a family
 //! through its settings. Rows are grouped by subject; a new subject begins after the last one.
 
+use super::device::DeviceOption;
 use super::enums::{
     AsyncMode, CodecChoice, KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy,
 };
@@ -53,6 +54,14 @@ options! {
         /// `PATH@OFFSET+SIZE`. Empty: the one that the database has, or none. It stays the database's until
         /// `spanlith db migrate --to-files`, and RocksDB refuses the directory meanwhile.
         fixed sd_path: String = String::new();
+        // Devices that are emulated.
+
+        /// For experiments: the files take the time of this device: `H`, `S`, `N1`, `N2`, `O`, `H-RAID5` or `S-RAID5`,
+        /// with `:cache=BYTES` for the host's page cache (64 MiB; 0 for none) and `:scale=PERCENT` for a share of the
+        /// bandwidth. Nothing is synced to the real disk then: a loss of power loses data. Not kept in `SPANLITH`.
+        fixed env_device: DeviceOption = DeviceOption::default();
+        /// The same for the speed disk that `sd_path` names, which has no page cache.
+        fixed sd_device: DeviceOption = DeviceOption::default();
         // How writes are slowed down when flushes and compactions fall behind.
 
         /// By which rules: as RocksDB 11.8 (`rocksdb`) or 5.17 (`rocksdb_517`, for experiments), in two stages of

@@ -32,6 +32,7 @@
     )
 )]
 
+use super::device::DeviceOption;
 use super::ini::{escape, trim, unescape};
 use super::own::set_own;
 use super::own_rows::{OwnCfOptions, OwnDbOptions};
@@ -89,6 +90,9 @@ impl Sidecar {
             // CURRENT says which speed disk there is: here it would outlive the way back to files.
             db: OwnDbOptions {
                 sd_path: String::new(),
+                // Who opens it says what is emulated.
+                env_device: DeviceOption::default(),
+                sd_device: DeviceOption::default(),
                 ..db.clone()
             },
             families: families.collect(),

@@ -22,6 +22,7 @@ mod counted;
 mod counted_jobs;
 mod damage;
 mod dead_runs;
+mod devices;
 mod disk;
 mod disorder;
 mod errors;

@@ -1,14 +1,13 @@
 //! A device in memory.
 
-use super::model::{Direction, Model};
-use super::profile::Profile;
+use spanlith_env::emulated::{Direction, Model, Profile, wait_until};
+
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
 use spanlith_env::mem::{Media, PowerLoss};
 use spanlith_env::{BlockDevice, Clock, Durability, Geometry, Rng};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Describes what a request was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,32 +169,12 @@ impl EmulatedDevice {
     }
 
     fn wait(&self, done: u64, fault: Option<FaultKind>) {
-        /// A sleep of the system is late by about so much.
-        const SPIN_NANOS: u64 = 60_000;
-        let Some(clock) = &self.clock else {
-            return;
-        };
         let extra = match fault {
             Some(FaultKind::Delay(nanos)) => nanos,
             _ => 0,
         };
-        let done = done + extra;
-        loop {
-            let now = clock.monotonic_nanos();
-            let left = done.saturating_sub(now);
-            if left == 0 {
-                return;
-            }
-            if left > SPIN_NANOS {
-                clock.sleep(Duration::from_nanos(left - SPIN_NANOS));
-            } else {
-                // A virtual clock advances; a real one is waited for.
-                clock.sleep(Duration::ZERO);
-                if clock.monotonic_nanos() == now {
-                    clock.sleep(Duration::from_nanos(left));
-                }
-                std::hint::spin_loop();
-            }
+        if let Some(clock) = &self.clock {
+            wait_until(&**clock, done + extra);
         }
     }
 
