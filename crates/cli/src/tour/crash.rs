@@ -1,4 +1,4 @@
-//! Step 5: a child writes with sync and acknowledges each write over a pipe; it is killed hard.
+//! Steps 5 and 6: a child writes with sync and acknowledges each write over a pipe; it is killed hard.
 //!
 //! A line on the pipe is an acknowledgement: `THREAD NUMBER`, printed after the synced write has
 //! returned. What was acknowledged must be there after the kill. What was written and not
@@ -28,6 +28,20 @@ const TIME_MAX: Duration = Duration::from_secs(20);
 pub struct Writer {
     #[arg(long)]
     db: PathBuf,
+    /// The speed disk that takes the log
+    #[arg(long)]
+    disk: Option<PathBuf>,
+    /// Number of the first thread
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+}
+
+/// Describes what a child left.
+pub struct Left {
+    /// Entries.
+    pub found: u64,
+    /// Acknowledgements by second, its start included.
+    pub rate: f64,
 }
 
 fn key_of(thread: u64, n: u64) -> Vec<u8> {
@@ -45,10 +59,16 @@ impl Writer {
     /// # Errors
     /// Of opening and writing; a closed pipe ends it.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let db = builder(&self.db).open().at(&self.db)?;
+        let mut builder = builder(&self.db);
+        if let Some(disk) = &self.disk {
+            builder = builder
+                .set(format!("sd_path={}", disk.display()))
+                .at(&self.db)?;
+        }
+        let db = builder.open().at(&self.db)?;
         let cf = db.default_cf();
         let results: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..THREADS)
+            let writers: Vec<_> = (self.first..self.first.saturating_add(THREADS))
                 .map(|t| {
                     let (cf, dir) = (&cf, &self.db);
                     scope.spawn(move || write(cf, t, dir))
@@ -91,8 +111,18 @@ impl Drop for Guard {
     }
 }
 
-/// Runs the child, kills it, checks; the entries it left.
-pub fn run(data: &Path, acks_wanted: u64, show: &mut Show) -> anyhow::Result<u64> {
+/// Runs the child on `data`, whose log is on the speed disk `disk` if there is one, kills it, and checks.
+pub fn run(
+    data: &Path,
+    disk: Option<&Path>,
+    acks_wanted: u64,
+    show: &mut Show,
+) -> anyhow::Result<Left> {
+    // Those of the first child have other numbers.
+    let first = match disk {
+        None => 0,
+        Some(_) => THREADS,
+    };
     let failed = |what: &str, e: std::io::Error| {
         Failure::new(
             format!("{what}: {e}"),
@@ -104,6 +134,8 @@ pub fn run(data: &Path, acks_wanted: u64, show: &mut Show) -> anyhow::Result<u64
         .arg("crash-writer")
         .arg("--db")
         .arg(data)
+        .args(["--first", &first.to_string()])
+        .args(disk.iter().flat_map(|d| [Path::new("--disk"), d]))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -123,7 +155,7 @@ pub fn run(data: &Path, acks_wanted: u64, show: &mut Show) -> anyhow::Result<u64
     });
     let start = Instant::now();
     let mut acked = vec![0u64; usize::try_from(THREADS).unwrap_or(0)];
-    let total = gather(&acks, &mut acked, acks_wanted);
+    let total = gather(&acks, first, &mut acked, acks_wanted);
     let running = matches!(child.0.try_wait(), Ok(None));
     child
         .0
@@ -138,7 +170,7 @@ pub fn run(data: &Path, acks_wanted: u64, show: &mut Show) -> anyhow::Result<u64
         show.wrong("the reader of the pipe failed");
     }
     while let Ok(line) = acks.try_recv() {
-        note(&mut acked, &line);
+        note(first, &mut acked, &line);
     }
     let total_acked: u64 = acked.iter().sum();
     show.say(&format!(
@@ -156,7 +188,7 @@ pub fn run(data: &Path, acks_wanted: u64, show: &mut Show) -> anyhow::Result<u64
     let start = Instant::now();
     let db = builder(data).open().at(data)?;
     let opened = start.elapsed();
-    let (found, lost, beyond) = compare(&db.default_cf(), &acked).at(data)?;
+    let (found, lost, beyond) = compare(&db.default_cf(), first, &acked).at(data)?;
     db.close().at(data)?;
     show.verdict(
         lost == 0,
@@ -171,25 +203,32 @@ pub fn run(data: &Path, acks_wanted: u64, show: &mut Show) -> anyhow::Result<u64
         beyond <= THREADS,
         &format!("{beyond} writes were done and not yet acknowledged when the child died"),
     );
+    let name = match disk {
+        None => "crash",
+        Some(_) => "crash_on_speed_disk",
+    };
     show.record(
-        "crash",
+        name,
         json!({
             "acknowledged": total_acked, "lost": lost, "unacknowledged": beyond,
             "seconds": took.as_secs_f64(), "reopen_seconds": opened.as_secs_f64(),
         }),
     );
-    Ok(found)
+    Ok(Left {
+        found,
+        rate: total_acked as f64 / took.as_secs_f64().max(1e-9),
+    })
 }
 
 /// Receives acknowledgements until there are enough, the time is up, or the child has ended.
-fn gather(acks: &Receiver<Vec<u8>>, acked: &mut [u64], wanted: u64) -> u64 {
+fn gather(acks: &Receiver<Vec<u8>>, first: u64, acked: &mut [u64], wanted: u64) -> u64 {
     let progress = term::bar(wanted, "synced writes", "waiting for");
     let end = Instant::now() + TIME_MAX;
     let mut total = 0;
     while total < wanted {
         match acks.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(line) => {
-                note(acked, &line);
+                note(first, acked, &line);
                 total += 1;
                 progress.set_position(total);
             }
@@ -201,15 +240,17 @@ fn gather(acks: &Receiver<Vec<u8>>, acked: &mut [u64], wanted: u64) -> u64 {
 }
 
 /// Counts an acknowledgement; those of a thread come in order. A line that the kill cut is none.
-fn note(acked: &mut [u64], line: &[u8]) {
+fn note(first: u64, acked: &mut [u64], line: &[u8]) {
     let parsed = std::str::from_utf8(line)
         .ok()
         .and_then(|l| l.split_once(' '));
     let Some((thread, n)) = parsed else { return };
-    let (Ok(thread), Ok(n)) = (thread.parse::<usize>(), n.parse::<u64>()) else {
+    let (Ok(thread), Ok(n)) = (thread.parse::<u64>(), n.parse::<u64>()) else {
         return;
     };
-    if let Some(count) = acked.get_mut(thread)
+    let place = thread.checked_sub(first);
+    let place = place.and_then(|place| usize::try_from(place).ok());
+    if let Some(count) = place.and_then(|place| acked.get_mut(place))
         && *count == n
     {
         *count += 1;
@@ -217,9 +258,9 @@ fn note(acked: &mut [u64], line: &[u8]) {
 }
 
 /// Entries of the child that are there, acknowledged ones that are not, others that are.
-fn compare(cf: &Cf, acked: &[u64]) -> spanlith::Result<(u64, u64, u64)> {
+fn compare(cf: &Cf, first: u64, acked: &[u64]) -> spanlith::Result<(u64, u64, u64)> {
     let mut lost = 0;
-    for (t, &count) in (0..).zip(acked) {
+    for (t, &count) in (first..).zip(acked) {
         for n in 0..count {
             let key = key_of(t, n);
             if cf.get(&key)?.as_deref() != Some(&value_of(&key)[..]) {
@@ -231,8 +272,12 @@ fn compare(cf: &Cf, acked: &[u64]) -> spanlith::Result<(u64, u64, u64)> {
     end.push(0xff);
     let mut found = 0;
     for entry in cf.iter_opt(ReadOptions::new().lower(SYNCED).upper(&end)) {
-        entry?;
-        found += 1;
+        let (key, _) = entry?;
+        let number = key
+            .get(SYNCED.len()..)
+            .and_then(|rest| std::str::from_utf8(rest).ok());
+        let thread = number.and_then(|n| n.split_once('-')?.0.parse::<u64>().ok());
+        found += u64::from(thread.is_some_and(|t| (first..first + THREADS).contains(&t)));
     }
     let there = acked.iter().sum::<u64>() - lost;
     Ok((found, lost, found.saturating_sub(there)))
@@ -246,8 +291,11 @@ mod tests {
     fn acknowledgements_count_in_order_and_cut_lines_do_not() {
         let mut acked = vec![0; 2];
         for line in ["0 0", "1 0", "0 1", "0", "", "x y", "9 0", "1 2"] {
-            note(&mut acked, line.as_bytes());
+            note(0, &mut acked, line.as_bytes());
         }
         assert_eq!(acked, [2, 1]);
+        note(8, &mut acked, b"9 1");
+        note(8, &mut acked, b"1 1");
+        assert_eq!(acked, [2, 2]);
     }
 }

@@ -5,12 +5,14 @@
 //! 3. [`mixed`]: ten seconds of reads, writes and scans with a line each second.
 //! 4. [`workload`]: requests are recorded, modelled without their keys, and made again.
 //! 5. [`crash`]: a child acknowledges synced writes, is killed, nothing acknowledged is missing.
-//! 6. Every checksum is verified and every entry compared with a model of what was written.
-//! 7. The directories stay; the last lines say what to try with them.
+//! 6. [`disk`]: a speed disk takes the log, another child is killed, the log comes back into files.
+//! 7. Every checksum is verified and every entry compared with a model of what was written.
+//! 8. The directories stay; the last lines say what to try with them.
 //!
 //! Everything that is not as it should be becomes a problem; any problem makes the exit code 1.
 
 pub mod crash;
+mod disk;
 mod foreign;
 mod load;
 mod mixed;
@@ -39,7 +41,7 @@ Examples:
   spanlith tour --dir /data/tour
   spanlith tour --json > tour.json
 
-Takes about a minute on two cores and 300 MB of disk. Exit code 1 if anything is wrong.";
+Takes about a minute on two cores and 400 MB of disk. Exit code 1 if anything is wrong.";
 
 /// Shows everything in two minutes, on real data.
 #[derive(Debug, Args)]
@@ -57,7 +59,7 @@ pub struct Tour {
     /// Seconds of mixed work
     #[arg(long, hide = true, default_value_t = 10)]
     seconds: u64,
-    /// Acknowledgements before the child is killed
+    /// Acknowledgements before a child is killed
     #[arg(long, hide = true, default_value_t = 3000)]
     acks: u64,
 }
@@ -91,7 +93,11 @@ impl Tour {
         workload::run(&dir, &data, self.entries, &mut show)?;
 
         show.step("A process is killed while it writes");
-        let synced = crash::run(&data, self.acks, &mut show)?;
+        let files = crash::run(&data, None, self.acks, &mut show)?;
+
+        show.step("A speed disk takes the log, and is taken away again");
+        let on_disk = disk::run(&dir, &data, self.acks, &files, &mut show)?;
+        let synced = files.found + on_disk;
 
         show.step("Check everything");
         check(&data, &foreign, &model, synced, &mut show)?;
@@ -169,7 +175,7 @@ fn shape(db: &Db) -> String {
     }
 }
 
-/// Step 6.
+/// Step 7.
 fn check(
     data: &Path,
     foreign: &[PathBuf],
@@ -196,7 +202,7 @@ fn check(
     show.verdict(
         outcome.synced == synced,
         &format!(
-            "{} of {} entries of the killed process",
+            "{} of {} entries of the killed processes",
             term::count(outcome.synced),
             term::count(synced)
         ),
@@ -237,7 +243,7 @@ fn check(
     Ok(())
 }
 
-/// Step 7.
+/// Step 8.
 fn next(data: &Path, foreign: &[PathBuf], show: &mut Show) {
     let me = std::env::args_os().next().map(PathBuf::from);
     let me = me.map_or_else(|| "spanlith".to_string(), |p| shell_word(&p));

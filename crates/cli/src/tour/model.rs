@@ -27,7 +27,7 @@ pub struct Model {
 pub struct Comparison {
     /// Entries as they must be.
     pub right: u64,
-    /// Entries of the killed process, each as it must be.
+    /// Entries of the killed processes, each as it must be.
     pub synced: u64,
     /// Entries that are missing, foreign or different.
     pub wrong: u64,

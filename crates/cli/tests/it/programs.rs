@@ -214,6 +214,11 @@ fn a_small_tour_ends_well_and_leaves_what_it_promises() {
     let summary: Value = serde_json::from_str(&tour.out).unwrap();
     assert_eq!(summary["ok"], true, "{summary}");
     assert_eq!(summary["crash"]["lost"], 0);
+    assert_eq!(summary["crash_on_speed_disk"]["lost"], 0);
+    assert!(
+        summary["speed_disk"]["logs_brought_back"].as_u64() > Some(0),
+        "{summary}"
+    );
     assert_eq!(summary["workload"]["recorded"], 2000);
     assert!(
         summary["crash"]["acknowledged"].as_u64().unwrap() >= 40,
