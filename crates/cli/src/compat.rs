@@ -16,7 +16,6 @@ use spanlith::Result;
 use spanlith::version::{NewFile, filenames};
 use spanlith_base::ValueType;
 use spanlith_base::keys::{split_internal, tag_type};
-use spanlith_env::Env;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -57,6 +56,9 @@ pub struct Compat {
 /// A release: major and minor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Release(u32, u32);
+
+/// Every release is later: what is needed before it can be opened by none.
+const NONE: Release = Release(0, 0);
 
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -166,7 +168,7 @@ impl Compat {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let required = self.require.as_deref().map(Release::from_str).transpose()?;
         let places = self.files.tables.parse()?;
-        let i = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
+        let i = Inventory::read_with_disk(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
         let mut bounds = Bounds::default();
         let tables = i.families.values().map(|f| f.files.len() as u64).sum();
         let progress = term::bar(tables, "tables", "reading");
@@ -188,6 +190,10 @@ impl Compat {
             }
         }
         progress.finish_and_clear();
+        if crate::reading::has_disk() {
+            let what = "logs on a speed disk; spanlith db migrate --to-files brings them back";
+            bounds.add(Bound::before(NONE, what), filenames::CURRENT_FILE);
+        }
         for (number, _) in i.live_logs() {
             let name = filenames::log_file_name(number);
             if let Err(e) = log(&i, number, &name, &mut bounds) {
@@ -208,7 +214,7 @@ impl Compat {
     ) -> anyhow::Result<ExitCode> {
         let (oldest, before) = (bounds.oldest(), bounds.before());
         let can = |r: Release| oldest.is_none_or(|o| r >= o) && before.is_none_or(|b| r < b);
-        let nobody = oldest.zip(before).is_some_and(|(o, b)| o >= b);
+        let nobody = before.is_some_and(|b| b == NONE || oldest.is_some_and(|o| o >= b));
         let ok = required.map(can);
         let mut out = std::io::stdout().lock();
         if self.json {
@@ -235,10 +241,11 @@ impl Compat {
                 || "any that reads its files (nothing asks for a release)".to_string(),
                 |r| format!("RocksDB {r}"),
             );
-            let newest_text = before.map_or_else(
-                || "no bound: every later release".to_string(),
-                |r| format!("the last before {r}"),
-            );
+            let newest_text = match before {
+                None => "no bound: every later release".to_string(),
+                Some(NONE) => "none, whatever the release".to_string(),
+                Some(r) => format!("the last before {r}"),
+            };
             writeln!(out, "{}  {oldest_text}", paint.bold("oldest"))?;
             writeln!(out, "{}  {newest_text}", paint.bold("newest"))?;
             if nobody {
@@ -256,6 +263,7 @@ impl Compat {
             for (bound, files) in rows {
                 let release = match (bound.from, bound.before) {
                     (Some(from), _) => format!(">= {from}"),
+                    (None, Some(NONE)) => "none".to_string(),
                     (None, Some(before)) => format!("<  {before}"),
                     (None, None) => String::new(),
                 };
@@ -345,7 +353,7 @@ fn table(
 
 fn log(i: &Inventory, number: u64, name: &str, bounds: &mut Bounds) -> Result<()> {
     let path = i.wal_dir.join(name);
-    let mut reader = LogReader::new(Env::system().fs.open_sequential(&path)?, number);
+    let mut reader = LogReader::new(crate::reading::env().fs.open_sequential(&path)?, number);
     loop {
         match reader.next_event()? {
             ReadEvent::Eof => return Ok(()),

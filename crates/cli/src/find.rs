@@ -18,7 +18,6 @@ use spanlith::version::{NewFile, filenames};
 use spanlith::{Comparator, Result};
 use spanlith_base::keys::{internal_key, split_internal, tag_sequence, tag_type};
 use spanlith_base::{MAX_SEQUENCE, ValueType};
-use spanlith_env::Env;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
 use std::cmp::Ordering;
 use std::io::Write;
@@ -151,7 +150,7 @@ impl Find {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let key = parse(&self.key, self.hex)?;
         let places = self.files.tables.parse()?;
-        let i = Inventory::read_with_logs(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
+        let i = Inventory::read_with_disk(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
         if let Some(name) = &self.cf {
             crate::db::open::known_family(&i, name)?;
         }
@@ -416,7 +415,7 @@ fn search_log(
     found: &mut Findings,
 ) -> Result<()> {
     let path = i.wal_dir.join(filenames::log_file_name(number));
-    let mut reader = LogReader::new(Env::system().fs.open_sequential(&path)?, number);
+    let mut reader = LogReader::new(crate::reading::env().fs.open_sequential(&path)?, number);
     found.logs += 1;
     loop {
         let offset = match reader.next_event()? {

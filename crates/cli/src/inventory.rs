@@ -153,6 +153,31 @@ impl Inventory {
         Self::read_on(&Env::system(), dir, wal_dir)
     }
 
+    /// As [`Self::read_with_logs`], with the logs that are on a speed disk: files are read by way of
+    /// [`crate::reading::env`] then.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and of the disk.
+    pub fn read_with_disk(dir: &Path, wal_dir: Option<&Path>) -> Result<Self> {
+        let damage = crate::reading::take_disk(dir)?;
+        let mut i = Self::read_on(&crate::reading::env(), dir, wal_dir)?;
+        i.findings.extend(damage);
+        Ok(i)
+    }
+
+    /// As [`Self::read_leniently`], with the logs that are on a speed disk.
+    ///
+    /// # Errors
+    /// Of listing the directory, and of the disk.
+    pub fn read_leniently_with_disk(dir: &Path, wal_dir: Option<&Path>) -> Result<Option<Self>> {
+        let damage = crate::reading::take_disk(dir)?;
+        let mut i = Self::read_leniently_on(&crate::reading::env(), dir, wal_dir)?;
+        if let Some(i) = &mut i {
+            i.findings.extend(damage);
+        }
+        Ok(i)
+    }
+
     /// As [`Self::read_with_logs`], of a directory on another file system.
     ///
     /// # Errors
@@ -170,8 +195,11 @@ impl Inventory {
     /// Of listing the directory.
     pub fn read_leniently(dir: &Path, wal_dir: Option<&Path>) -> Result<Option<Self>> {
         refuse_speed_disk(dir)?;
-        let env = Env::system();
-        let listing = sizes(&env, dir)?;
+        Self::read_leniently_on(&Env::system(), dir, wal_dir)
+    }
+
+    fn read_leniently_on(env: &Env, dir: &Path, wal_dir: Option<&Path>) -> Result<Option<Self>> {
+        let listing = sizes(env, dir)?;
         let newest = listing
             .keys()
             .filter_map(|name| match parse_file_name(name) {
@@ -180,7 +208,7 @@ impl Inventory {
             });
         let newest = newest.max();
         let is_there = |n: &u64| listing.contains_key(&filenames::manifest_file_name(*n));
-        let named = current(&env, dir).and_then(|n| match newest {
+        let named = current(env, dir).and_then(|n| match newest {
             Some(_) if !is_there(&n) => Err(Error::corruption(format!(
                 "names {}, which is not there",
                 filenames::manifest_file_name(n)
@@ -188,11 +216,11 @@ impl Inventory {
             _ => Ok(n),
         });
         Ok(match (named, newest) {
-            (Ok(number), _) => Some(Self::read_from(&env, dir, wal_dir, listing, number)),
+            (Ok(number), _) => Some(Self::read_from(env, dir, wal_dir, listing, number)),
             (Err(_), None) if !crate::fail::holds_remains(dir) => None,
-            (Err(e), None) => Some(Self::without_manifest(&env, dir, wal_dir, listing, &e)),
+            (Err(e), None) => Some(Self::without_manifest(env, dir, wal_dir, listing, &e)),
             (Err(e), Some(number)) => {
-                let mut i = Self::read_from(&env, dir, wal_dir, listing, number);
+                let mut i = Self::read_from(env, dir, wal_dir, listing, number);
                 let name = filenames::CURRENT_FILE;
                 i.findings
                     .insert(0, Finding::damage(name, None, e.to_string()));

@@ -36,6 +36,7 @@ mod overlay;
 mod own;
 mod places;
 mod raw;
+mod reading;
 mod replay;
 mod sd;
 mod shell;

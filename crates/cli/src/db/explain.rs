@@ -65,7 +65,7 @@ impl Explain {
         }
         let key = parse(self.key.as_deref().unwrap_or_default(), self.hex)?;
         let places = self.tables.parse()?;
-        let i = Inventory::read(&self.db).at(&self.db)?;
+        let i = Inventory::read_with_disk(&self.db, None).at(&self.db)?;
         // First: what is left of a damaged MANIFEST may name tables that are gone.
         let code = i.exit_code();
         super::open::known_family(&i, &self.cf)?;

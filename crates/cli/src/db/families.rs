@@ -24,7 +24,7 @@ pub struct Families {
 
 impl Families {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let inventory = Inventory::read(&self.db).at(&self.db)?;
+        let inventory = Inventory::read_with_disk(&self.db, None).at(&self.db)?;
         let mut out = std::io::stdout().lock();
         for (id, family) in &inventory.families {
             let (files, size) = file_totals(family);

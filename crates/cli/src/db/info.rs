@@ -12,7 +12,6 @@ use crate::written::{Written, drive_of};
 use clap::Args;
 use serde_json::{Value, json};
 use spanlith::options::OptionTable;
-use spanlith_env::Env;
 use spanlith_wal::{BatchIter, BatchOp, LogReader, ReadEvent};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -52,7 +51,7 @@ type Prepared = BTreeMap<Vec<u8>, u64>;
 
 impl Info {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let mut inventory = Inventory::read(&self.db).at(&self.db)?;
+        let mut inventory = Inventory::read_with_disk(&self.db, None).at(&self.db)?;
         if let Some(name) = &self.cf {
             super::open::known_family(&inventory, name)?;
             inventory.families.retain(|_, f| f.name == *name);
@@ -367,7 +366,7 @@ fn read_logs(i: &Inventory) -> (Vec<LogInfo>, Prepared) {
             let path = i
                 .wal_dir
                 .join(spanlith::version::filenames::log_file_name(number));
-            let Ok(file) = Env::system().fs.open_sequential(&path) else {
+            let Ok(file) = crate::reading::env().fs.open_sequential(&path) else {
                 return log;
             };
             let mut reader = LogReader::new(file, number);

@@ -180,7 +180,7 @@ fn rows(i: &Inventory) -> Vec<Row> {
 
 impl Files {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let i = Inventory::read(&self.db).at(&self.db)?;
+        let i = Inventory::read_with_disk(&self.db, None).at(&self.db)?;
         if let Some(name) = &self.cf {
             super::open::known_family(&i, name)?;
         }
@@ -301,7 +301,7 @@ fn amplification(levels: &BTreeMap<u32, Sums>) -> Option<f64> {
 impl Space {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let places = self.tables.parse()?;
-        let i = Inventory::read(&self.db).at(&self.db)?;
+        let i = Inventory::read_with_disk(&self.db, None).at(&self.db)?;
         let tables = i.families.values().map(|f| f.files.len() as u64).sum();
         let progress = term::bar(tables, "tables", "reading properties");
         let mut families: Vec<(&Family, BTreeMap<u32, Sums>)> = Vec::new();

@@ -22,7 +22,6 @@ use spanlith::version::version::newest_first_by_epoch;
 use spanlith::version::{FileKind, FileMeta, VersionEdit, filenames, parse_file_name};
 use spanlith::{Comparator, Result, UserComparator};
 use spanlith::{VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};
-use spanlith_env::Env;
 use spanlith_table::ReaderOptions;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -74,7 +73,8 @@ impl Verify {
         let start = Instant::now();
         let places = self.files.tables.parse()?;
         // A CURRENT that cannot be used is damage like any other.
-        let inventory = Inventory::read_leniently(&self.db, self.files.wal_dir.as_deref());
+        let inventory =
+            Inventory::read_leniently_with_disk(&self.db, self.files.wal_dir.as_deref());
         let Some(inventory) = inventory.at(&self.db)? else {
             let none = Inventory::read(&self.db).at(&self.db);
             return none.map(|_| ExitCode::FAILURE);
@@ -185,7 +185,7 @@ pub fn check(i: &Inventory, scope: Scope<'_>, progress: &ProgressBar) -> VerifyR
         progress.set_position(p.done_bytes);
         ControlFlow::Continue(())
     };
-    let mut verifier = Verifier::new(&Env::system(), &options, &mut tell);
+    let mut verifier = Verifier::new(&crate::reading::env(), &options, &mut tell);
     for finding in &i.findings {
         verifier.add(finding.clone());
     }

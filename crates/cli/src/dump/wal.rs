@@ -121,11 +121,11 @@ impl Since {
     /// # Errors
     /// Of reading the logs, and of writing.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
-        let i = Inventory::read_with_logs(&self.db, self.wal_dir.as_deref()).at(&self.db)?;
+        let i = Inventory::read_with_disk(&self.db, self.wal_dir.as_deref()).at(&self.db)?;
         let archive = i.wal_dir.join(ARCHIVE_DIR);
         let mut logs: BTreeMap<u64, PathBuf> = BTreeMap::new();
         // A database without an archive has no such directory.
-        for name in Env::system().fs.list(&archive).unwrap_or_default() {
+        for name in crate::reading::env().fs.list(&archive).unwrap_or_default() {
             if let Some(FileKind::Log(n)) = parse_file_name(&name) {
                 logs.insert(n, archive.join(name));
             }
@@ -138,7 +138,10 @@ impl Since {
         let mut out = BufWriter::with_capacity(OUTPUT_BUFFER, std::io::stdout().lock());
         let mut first = None;
         for (number, path) in logs {
-            let file = Env::system().fs.open_sequential(&path).at(&i.wal_dir)?;
+            let file = crate::reading::env()
+                .fs
+                .open_sequential(&path)
+                .at(&i.wal_dir)?;
             let mut reader = LogReader::new(file, number);
             let args = Dump {
                 file: path,

@@ -181,7 +181,7 @@ impl Look {
         let mut tries = 0;
         let inventory = loop {
             tries += 1;
-            match Inventory::read(dir) {
+            match Inventory::read_with_disk(dir, None) {
                 Ok(i) => break i,
                 // A file that was listed may be gone when its size is asked for.
                 Err(_) if tries < TRIES && dir.join(filenames::CURRENT_FILE).exists() => {}

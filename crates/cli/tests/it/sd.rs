@@ -89,17 +89,30 @@ fn a_database_takes_a_speed_disk_and_leaves_it_again() {
         names.any(|n| is_log(&n))
     };
     assert!(!logs());
-    for args in [["doctor", "--db"], ["find", "k"], ["compat", "--db"]] {
-        let rest: &[&str] = match args {
-            ["find", _] => &["--db", db],
-            _ => &[db],
-        };
-        let err = run(args.iter().chain(rest)).fails(1);
-        assert!(
-            err.contains("are on the speed disk") && err.contains("migrate --to-files"),
-            "{err}"
-        );
+    // Verbs that read without opening find its logs.
+    let found = run(["find", "l", "--db", db]);
+    assert_eq!(found.code, Some(0), "{found:?}");
+    assert!(found.out.contains(".log"), "{found:?}");
+    let info = run(["db", "info", "--db", db]).ok();
+    assert!(info.contains(".log"), "{info}");
+    assert!(run(["db", "verify", "--db", db]).ok().contains("ok"));
+    let since = run(["wal", "since", "2", "--db", db]).ok();
+    assert!(since.contains('w'), "{since}");
+    for args in [["db", "explain"], ["db", "files"], ["db", "space"]] {
+        run(args.iter().chain(&["--db", db])).ok();
     }
+    let err = run(["doctor", "--db", db]).fails(1);
+    assert!(
+        err.contains("are on the speed disk") && err.contains("migrate --to-files"),
+        "{err}"
+    );
+    let out = run(["compat", "--db", db]).ok();
+    assert!(
+        out.contains("none, whatever the release") && out.contains("migrate --to-files"),
+        "{out}"
+    );
+    let required = run(["compat", "--db", db, "--require", "11.8"]);
+    assert_eq!(required.code, Some(1), "{required:?}");
     run(["db", "migrate", "--db", db]).fails(2);
     let out = run(["db", "migrate", "--to-files", "--db", db]).ok();
     assert!(out.contains("brought back into files"), "{out}");
