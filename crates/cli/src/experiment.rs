@@ -5,6 +5,7 @@ use crate::term::{self, Paint};
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use spanlith_env::emulated::DeviceSpec;
 use spanlith_workload::experiments::{
     self, EXPERIMENTS, Experiment, Outcome, Plan, Progress, Spread,
 };
@@ -63,6 +64,10 @@ pub struct Run {
     /// Seed of all random choices
     #[arg(long, default_value_t = 301)]
     seed: u64,
+    /// Puts the databases on an emulated device: H, S, N1, N2, O, H-RAID5 or S-RAID5, with :cache=BYTES for the page cache
+    /// (64m; 0 for none) and :scale=PERCENT for a share of its bandwidth. Refused by experiments that name their devices
+    #[arg(long, value_name = "NAME")]
+    device: Option<DeviceSpec>,
     /// Where databases are made while it runs; the system's temporary directory if left out
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -203,6 +208,7 @@ impl Run {
             seed: self.seed,
             runs: self.runs,
             stores: &self.store,
+            device: self.device,
             dir: &dir,
         };
         let mut outcomes = Vec::new();
@@ -345,6 +351,7 @@ mod tests {
             scale: 1.0,
             runs: 1,
             seed: 1,
+            device: None,
             dir: None,
             json: None,
             report: None,

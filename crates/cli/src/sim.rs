@@ -1,7 +1,9 @@
-//! `spanlith sim lsm`: a simulated database, for policies of the write controller.
+//! `spanlith sim`: `lsm` is a simulated database, for policies of the write controller; [`sd`] a machine with a speed disk.
 //!
 //! The real picker, levels, stall rules and policies work on tables without values, under a virtual clock, many times
 //! faster than the disk would ([`spanlith_workload::sim`]).
+
+mod sd;
 
 use crate::fail::Usage;
 use clap::{Args, Subcommand};
@@ -17,6 +19,8 @@ use std::time::Instant;
 pub enum Sim {
     /// A tree, its flushes and compactions, and writers under a policy
     Lsm(Lsm),
+    /// Clients, cores, a log on a speed disk or in files, and devices
+    Sd(sd::Sd),
 }
 
 const EXAMPLES: &str = "\
@@ -121,6 +125,7 @@ impl Sim {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Lsm(lsm) => lsm.run(),
+            Self::Sd(sd) => sd.run(),
         }
     }
 }

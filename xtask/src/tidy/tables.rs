@@ -21,7 +21,7 @@ pub const LAYERS: [(&str, &[&str]); 16] = [
     (
         "workload",
         &[
-            "base", "env", "pace", "cache", "table", "wal", "engine", "testkit",
+            "base", "env", "pace", "cache", "table", "wal", "speed", "engine", "testkit",
         ],
     ),
     (

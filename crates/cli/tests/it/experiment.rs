@@ -14,7 +14,6 @@ fn an_experiment_runs_passes_and_leaves_numbers_and_a_page() {
         "x-sp-1",
         "--scale",
         "0.03",
-        "--check",
         "--json",
         &json,
         "--report",
@@ -23,14 +22,11 @@ fn an_experiment_runs_passes_and_leaves_numbers_and_a_page() {
         &at("."),
     ])
     .ok();
-    assert!(out.contains("passed  spanlith"), "{out}");
+    assert!(out.contains("dynamic, level 0"), "{out}");
     let text = std::fs::read_to_string(&json).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let one = &value[0];
-    assert_eq!(
-        (&one["id"], &one["passed"]),
-        (&"X-SP-1".into(), &true.into())
-    );
+    assert_eq!(one["id"], "X-SP-1");
     assert_eq!(
         one["figures"][0]["printed"][0]["values"][0]["median"],
         1.111
@@ -41,6 +37,14 @@ fn an_experiment_runs_passes_and_leaves_numbers_and_a_page() {
     assert_eq!(std::fs::read_to_string(&again).unwrap(), html);
     // Nothing else is left.
     assert_eq!(std::fs::read_dir(temp.join(".")).unwrap().count(), 3);
+}
+
+/// In virtual time: whether it passes does not depend on the machine.
+#[test]
+fn an_experiment_that_passes_is_a_success() {
+    let one = ["experiment", "run", "x-sd-1", "--scale", "0.2"];
+    let out = run(one.iter().chain(&["--check"])).ok();
+    assert!(out.contains("passed  O: "), "{out}");
 }
 
 #[test]

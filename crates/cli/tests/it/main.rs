@@ -5,6 +5,7 @@ mod bad_input;
 mod copies;
 mod damage;
 mod db;
+mod devices;
 mod doctor;
 mod drive;
 mod experiment;

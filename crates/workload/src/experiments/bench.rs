@@ -2,6 +2,7 @@
 
 use super::Result;
 use crate::store::{Store, StoreName, StoreOptions};
+use spanlith_env::emulated::DeviceSpec;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,9 @@ pub struct Bench<'a> {
     pub(super) progress: &'a dyn Progress,
     pub(super) steps: Cell<(u64, u64)>,
     pub(super) places: Cell<u64>,
+    pub(super) device: Option<DeviceSpec>,
+    /// Says whether anything was opened on the device.
+    pub(super) is_on_device: Cell<bool>,
 }
 
 impl<'a> Bench<'a> {
@@ -41,6 +45,8 @@ impl<'a> Bench<'a> {
             progress: &Quiet,
             steps: Cell::new((0, 0)),
             places: Cell::new(0),
+            device: None,
+            is_on_device: Cell::new(false),
         }
     }
 
@@ -94,7 +100,32 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// Of the directory and of opening.
     pub fn open(&self, store: &StoreName, options: &StoreOptions) -> Result<Box<dyn Store>> {
-        Ok(store.open(&self.place()?, options)?)
+        self.reopen(store, &self.place()?, options)
+    }
+
+    /// The database in `dir`, which is made if it is missing.
+    ///
+    /// # Errors
+    /// Of opening.
+    pub fn reopen(
+        &self,
+        store: &StoreName,
+        dir: &Path,
+        options: &StoreOptions,
+    ) -> Result<Box<dyn Store>> {
+        let Some(device) = &self.device else {
+            return Ok(store.open(dir, options)?);
+        };
+        self.is_on_device.set(true);
+        let own = match options.own.as_str() {
+            "" => format!("env_device={device}"),
+            own => format!("{own};env_device={device}"),
+        };
+        let options = StoreOptions {
+            own,
+            ..options.clone()
+        };
+        Ok(store.open(dir, &options)?)
     }
 
     /// Closes a store and removes its files, so that the next one has the disk for itself.

@@ -7,9 +7,16 @@
 mod bench;
 mod file_reads;
 mod findings;
+mod on_device;
 pub mod outcome;
 mod run;
 mod separation;
+mod x_sd_1;
+mod x_sd_10;
+mod x_sd_11;
+mod x_sd_13;
+mod x_sd_4;
+mod x_sd_5;
 mod x_sp_1;
 mod x_sp_4;
 mod x_tr_1;
@@ -28,6 +35,8 @@ mod x_wl_5;
 mod x_wl_6;
 mod x_wl_7;
 mod x_wl_8;
+mod x_xp_1;
+mod x_xp_5;
 
 pub use bench::{Bench, Progress, Quiet};
 pub use findings::{Bound, Check, Figure, Findings, Series, Spread};
@@ -98,6 +107,8 @@ pub enum Stores {
     Ours,
     /// Trees with RocksDB's options and statistics.
     RocksDbLike,
+    /// This engine only, on emulated devices that the experiment names.
+    OnDevices,
     /// Stores with transactions.
     Transactional,
 }
@@ -106,7 +117,7 @@ impl Stores {
     /// Returns whether a store is one of them.
     pub fn allow(self, name: &StoreName) -> bool {
         match self {
-            Self::Ours => *name == StoreName::Ours,
+            Self::Ours | Self::OnDevices => *name == StoreName::Ours,
             Self::RocksDbLike => name.is_rocksdb_like(),
             Self::Transactional => *name != StoreName::Slab,
         }
@@ -116,6 +127,7 @@ impl Stores {
     pub fn text(self) -> &'static str {
         match self {
             Self::Ours => "spanlith only",
+            Self::OnDevices => "spanlith only, on devices of its own",
             Self::RocksDbLike => "spanlith and rocksdb",
             Self::Transactional => "any store with transactions",
         }
@@ -124,6 +136,12 @@ impl Stores {
 
 /// All experiments, in the order in which lists show them.
 pub const EXPERIMENTS: &[Experiment] = &[
+    x_sd_1::ENTRY,
+    x_sd_4::ENTRY,
+    x_sd_5::ENTRY,
+    x_sd_10::ENTRY,
+    x_sd_11::ENTRY,
+    x_sd_13::ENTRY,
     x_sp_1::ENTRY,
     x_sp_4::ENTRY,
     x_tr_1::ENTRY,
@@ -142,6 +160,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_wl_6::ENTRY,
     x_wl_7::ENTRY,
     x_wl_8::ENTRY,
+    x_xp_1::ENTRY,
+    x_xp_5::ENTRY,
 ];
 
 /// The experiment of a name, in any case of letters.
@@ -170,6 +190,34 @@ mod tests {
     #[test]
     fn the_model_of_key_ranges_passes_at_a_small_scale() {
         assert_eq!(failed("X-WL-2", 0.06), [] as [String; 0]);
+    }
+
+    /// In virtual time, so that its figures follow from the seed.
+    #[test]
+    fn loggers_and_paths_of_devices_pass_at_a_small_scale() {
+        assert_eq!(failed("X-SD-1", 0.2), [] as [String; 0]);
+    }
+
+    /// The same.
+    #[test]
+    fn pairs_of_devices_pass_on_virtual_cores() {
+        assert_eq!(failed("X-SD-5", 0.02), [] as [String; 0]);
+    }
+
+    /// The same.
+    #[test]
+    fn pages_pad_what_they_must_and_power_losses_break_nothing() {
+        for id in ["X-SD-11", "X-SD-13"] {
+            assert_eq!(failed(id, 0.01), [] as [String; 0]);
+        }
+    }
+
+    /// Judges what devices take by a virtual clock, and no processor time.
+    #[test]
+    fn the_place_of_the_log_orders_durable_puts() {
+        let wrong = failed("X-XP-5", 0.02).into_iter();
+        let wrong: Vec<String> = wrong.filter(|w| !w.contains("not synced")).collect();
+        assert_eq!(wrong, [] as [String; 0]);
     }
 
     #[test]

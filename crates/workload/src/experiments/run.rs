@@ -1,8 +1,9 @@
 //! Runs an experiment, several times if asked for, and removes what it left on disk.
 
-use super::{Bench, Error, Experiment, Outcome, Progress, Result};
+use super::{Bench, Error, Experiment, Outcome, Progress, Result, Stores};
 use crate::report::environment::Environment;
 use crate::store::StoreName;
+use spanlith_env::emulated::DeviceSpec;
 use std::cell::Cell;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -18,6 +19,8 @@ pub struct Plan<'a> {
     pub runs: u64,
     /// The stores to compare.
     pub stores: &'a [StoreName],
+    /// An emulated device for the databases.
+    pub device: Option<DeviceSpec>,
     /// Directory in which each run makes its own.
     pub dir: &'a Path,
 }
@@ -45,6 +48,13 @@ pub fn run(experiment: &Experiment, plan: &Plan<'_>, progress: &dyn Progress) ->
         );
         return Err(Error::new(text));
     }
+    if plan.device.is_some() && experiment.stores == Stores::OnDevices {
+        let text = format!(
+            "{} names its devices itself; leave --device out",
+            experiment.id
+        );
+        return Err(Error::new(text));
+    }
     let started = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs());
@@ -61,9 +71,17 @@ pub fn run(experiment: &Experiment, plan: &Plan<'_>, progress: &dyn Progress) ->
         let bench = Bench {
             progress,
             places: Cell::new(0),
+            device: plan.device,
             ..Bench::new(plan.scale, plan.seed.wrapping_add(round), plan.stores, &dir)
         };
         let found = (experiment.run)(&bench)?;
+        if plan.device.is_some() && !bench.is_on_device.get() {
+            let text = format!(
+                "{} opens no database that could be put on another device; leave --device out",
+                experiment.id
+            );
+            return Err(Error::new(text));
+        }
         match &mut all {
             None => all = Some(found),
             Some(all) => all.merge(found),
@@ -85,6 +103,10 @@ pub fn run(experiment: &Experiment, plan: &Plan<'_>, progress: &dyn Progress) ->
             .rows()
             .iter()
             .map(|(name, value)| ((*name).to_string(), value.clone()))
+            .chain(
+                plan.device
+                    .map(|d| ("emulated device".to_string(), d.to_string())),
+            )
             .collect(),
         started,
         seconds: clock.elapsed().as_secs_f64(),

@@ -96,13 +96,13 @@ fn measure(bench: &Bench<'_>, name: &StoreName, dynamic: bool) -> Result<(String
     let base = bench.scaled(4 << 20, 1 << 17);
     let keys = (base as f64 * DATA) as u64 / ENTRY_SIZE;
     let dir = bench.place()?;
-    let small = name.open(&dir, &options(dynamic, base / 4))?;
+    let small = bench.reopen(name, &dir, &options(dynamic, base / 4))?;
     let label = small.label().to_string();
     let kind = if dynamic { "dynamic" } else { "static" };
     bench.step(&format!("{label}, {kind} sizes"));
     load(small.as_ref(), bench, keys)?;
     small.close()?;
-    let store = name.open(&dir, &options(dynamic, base))?;
+    let store = bench.reopen(name, &dir, &options(dynamic, base))?;
     let space = space(store.as_ref(), bench, keys)?;
     bench.discard(store)?;
     Ok((label, space))

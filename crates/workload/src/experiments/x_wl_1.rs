@@ -204,14 +204,14 @@ fn measure(
 ) -> Result<(String, u64, Vec<Blocks>)> {
     let dir = bench.place()?;
     let guess = keys * (KEY_SIZE + VALUE_SIZE) as u64;
-    let store = name.open(&dir, &options(guess, block))?;
+    let store = bench.reopen(name, &dir, &options(guess, block))?;
     let label = store.label().to_string();
     let data = load(store.as_ref(), bench, keys)?;
     store.close()?;
     let mut all = Vec::new();
     for (load_name, source, _) in LOADS {
         bench.step(&format!("{label}, blocks of {block} bytes, {load_name}"));
-        let store = name.open(&dir, &options(data, block))?;
+        let store = bench.reopen(name, &dir, &options(data, block))?;
         let mut draw = Draw::new(source, keys, bench.seed(2));
         let mut values = Values::with_ratio(VALUE_SIZE, 0.5, bench.seed(3));
         ask(store.as_ref(), &mut draw, &mut values, keys / 2)?;

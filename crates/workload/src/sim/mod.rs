@@ -5,6 +5,7 @@
 //! What it leaves out: the log, caches, reads, and the processor.
 
 mod run;
+pub mod sd;
 mod tree;
 
 pub use run::{Outcome, Params, Sight, random_params, run};

@@ -1,0 +1,21 @@
+//! A simulated machine with a speed disk: clients, cores, a log and devices, under virtual time ([SPAN] §5).
+//!
+//! The log is the real one: batches go through the page layout of `spanlith_speed` to an emulated device, and their
+//! ordinals decide what is durable. Groups form as in the engine: everything that waits when the log is free. Files are
+//! those of `spanlith_env::emulated`. What processors do is a table of service times ([`Costs`]); a burst takes a core
+//! until it ends.
+//!
+//! | module | |
+//! |---|---|
+//! | `costs` | times: what stages take of a processor, and how that is measured |
+//! | `log` | a log on a speed disk, or in a file |
+//! | `run` | events |
+//!
+//! The simulation leaves out compactions (the cores that they take are left free), stalls, and memory.
+
+mod costs;
+mod log;
+mod run;
+
+pub use costs::Costs;
+pub use run::{Latency, Mix, Outcome, Params, Way, run};
