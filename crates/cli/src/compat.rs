@@ -5,7 +5,7 @@
 //! file does not bound it: opening does not need it, loading options from it does.
 
 use crate::bytes::show;
-use crate::fail::{At, Usage};
+use crate::fail::{At, Failure, Usage, shell_word};
 use crate::inventory::{Family, Grade, Inventory};
 use crate::places::{FileFlags, Places};
 use crate::tables;
@@ -169,6 +169,17 @@ impl Compat {
         let required = self.require.as_deref().map(Release::from_str).transpose()?;
         let places = self.files.tables.parse()?;
         let i = Inventory::read_with_disk(&self.db, self.files.wal_dir.as_deref()).at(&self.db)?;
+        if let Some(dir) = &i.tables_dir {
+            let text = format!(
+                "no RocksDB opens this database while tables of it are on a speed disk, in {}",
+                dir.display()
+            );
+            let hint = format!(
+                "spanlith db migrate --to-files --db {}",
+                shell_word(&self.db)
+            );
+            return Err(Failure::new(text, hint).into());
+        }
         let mut bounds = Bounds::default();
         let tables = i.families.values().map(|f| f.files.len() as u64).sum();
         let progress = term::bar(tables, "tables", "reading");

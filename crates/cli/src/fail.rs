@@ -136,6 +136,12 @@ pub fn way_out(e: &Error, dir: &Path) -> String {
     if message.contains("merge_operator") || e.subcode() == Some(SubCode::MergeOperatorFailed) {
         return operator_hint(path);
     }
+    if message.contains("on the speed disk is missing, and with it") {
+        return format!(
+            "bring the directory back, or name its new place: spanlith db migrate --to-files --sd-tables-path DIR --db \
+             {dir}; if it is gone for good, a backup is the better way, and --lose-tables in its place opens the rest"
+        );
+    }
     if let Some(hint) = about_lost_speed_disk(message, &dir) {
         return hint;
     }

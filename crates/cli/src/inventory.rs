@@ -93,6 +93,8 @@ pub struct Inventory {
     pub dir: PathBuf,
     /// Where the logs are.
     pub wal_dir: PathBuf,
+    /// The directory on a speed disk that has the tables with its path id.
+    pub tables_dir: Option<PathBuf>,
     /// Where they should be and are not: they are nowhere.
     pub missing_wal_dir: Option<PathBuf>,
     /// Name of the live MANIFEST.
@@ -281,6 +283,7 @@ impl Inventory {
         let mut inventory = Self {
             dir: dir.to_path_buf(),
             wal_dir: dir.to_path_buf(),
+            tables_dir: tables_dir(env, dir),
             missing_wal_dir: None,
             manifest_bytes: listing.get(&manifest).copied().unwrap_or(0),
             manifest,
@@ -742,13 +745,30 @@ fn current(env: &Env, dir: &Path) -> Result<u64> {
         .map_err(|e| e.with_path(&current))
 }
 
+/// The directory on a speed disk that CURRENT names.
+fn tables_dir(env: &Env, dir: &Path) -> Option<PathBuf> {
+    let content = env
+        .fs
+        .read_all(&dir.join(filenames::CURRENT_FILE), SMALL_FILE_MAX);
+    let (_, marks) = filenames::parse_marked_current(&content.ok()?).ok()?;
+    let mark = marks.tables.filter(|mark| !mark.is_leaving)?;
+    Some(PathBuf::from(mark.dir))
+}
+
 /// Refuses a database whose logs are on a speed disk, where only the engine finds them.
 fn refuse_speed_disk(dir: &Path) -> Result<()> {
     let current = dir.join(filenames::CURRENT_FILE);
     let content = Env::system().fs.read_all(&current, SMALL_FILE_MAX);
-    match content.map(|c| filenames::parse_current(&c)) {
-        Ok(Err(e)) if e.kind() == ErrorKind::NotSupported => Err(e.with_path(&current)),
-        // What else is wrong is found where it is read.
+    // What else is wrong is found where it is read.
+    let Ok(content) = content else {
+        return Ok(());
+    };
+    match filenames::parse_marked_current(&content) {
+        Ok((_, marks)) if marks.logs.is_some() => match filenames::parse_current(&content) {
+            Err(e) => Err(e.with_path(&current)),
+            Ok(_) => Ok(()),
+        },
+        Err(e) if e.kind() == ErrorKind::NotSupported => Err(e.with_path(&current)),
         _ => Ok(()),
     }
 }

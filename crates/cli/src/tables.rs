@@ -6,10 +6,10 @@ use crate::db::verify::comparator_or_stand_in;
 use crate::inventory::{Family, Inventory};
 use crate::places::Places;
 use spanlith::Result;
-use spanlith::version::{NewFile, filenames};
+use spanlith::version::{NewFile, SPEED_PATH, filenames};
 use spanlith_env::Env;
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes read at once by walks over whole tables.
@@ -25,9 +25,20 @@ pub fn name(i: &Inventory, number: u64) -> String {
     name
 }
 
+/// The directory with that path id of a family; `None` if nobody said.
+pub fn place<'a>(
+    i: &'a Inventory,
+    places: &'a Places,
+    family: &Family,
+    path_id: u32,
+) -> Option<&'a Path> {
+    let speed = i.tables_dir.as_deref().filter(|_| path_id == SPEED_PATH);
+    speed.or_else(|| places.dir(&family.name, path_id))
+}
+
 /// Path of a table; tables of directories that nobody named are looked for in that of the database.
 pub fn path(i: &Inventory, places: &Places, family: &Family, f: &NewFile) -> PathBuf {
-    match places.dir(&family.name, f.path_id) {
+    match place(i, places, family, f.path_id) {
         Some(dir) => dir.join(filenames::table_file_name(f.number)),
         None => i.dir.join(name(i, f.number)),
     }

@@ -79,7 +79,10 @@ pub use merge::{
 };
 pub use options::FlushOptions;
 pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
-pub use recovery::{ToFiles, WalFilter, WalVerdict, migrate_to_files};
+pub use recovery::{
+    MovedTables, PathsOf, ToFiles, WalFilter, WalVerdict, migrate_tables_to_files,
+    migrate_to_files, migrate_to_speed_disk,
+};
 pub use requests::{AsyncCf, Page, ReadFuture, WriteFuture};
 pub use spanlith_base::WriteBufferManager;
 pub use spanlith_base::{

@@ -14,6 +14,7 @@
 
 use crate::directory::{Directory, LogEnd, LogEntry};
 use crate::format::{Opened, read_disk};
+use crate::gate::LogGate;
 use crate::layout::{DIRECTORIES, Layout, SUPERBLOCKS};
 use crate::log::{Log, LogState};
 use crate::page::colour_of;
@@ -83,6 +84,7 @@ pub struct SpeedDisk {
     meta: Mutex<Meta>,
     state: Mutex<State>,
     pub(crate) counters: Counters,
+    gate: LogGate,
     pub(crate) plant: Option<Plant>,
 }
 
@@ -210,6 +212,7 @@ impl SpeedDisk {
             device,
             path,
             counters: Counters::default(),
+            gate: LogGate::default(),
             plant,
         });
         disk.take_over();
@@ -312,6 +315,16 @@ impl SpeedDisk {
     /// Its sizes.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// Knows whether a log is written.
+    pub fn gate(&self) -> &LogGate {
+        &self.gate
+    }
+
+    /// Nanoseconds of a durable write of a page, as calibrated; 0 if nobody did.
+    pub fn calibrated_nanos(&self) -> u64 {
+        self.meta.lock().superblock.write_nanos
     }
 
     /// Rises with every open for writing.
@@ -625,7 +638,10 @@ impl SpeedDisk {
             written
         };
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
-        let flushed = self.device.flush();
+        let flushed = {
+            let _under_way = self.gate.enter();
+            self.device.flush()
+        };
         let mut state = self.state.lock();
         match &flushed {
             Ok(()) if state.failed.is_none() => state.durable = state.durable.max(written),
@@ -654,6 +670,7 @@ impl SpeedDisk {
         if how == Durability::Durable {
             self.counters.durable_writes.fetch_add(1, Ordering::Relaxed);
         }
+        let _under_way = self.gate.enter();
         self.device
             .write_at(self.layout.offset_of(page), bytes, how)
     }

@@ -7,6 +7,7 @@
 //! | `scan` | recovery: which pages count |
 //! | `disk`, `log`, `writer` | a disk that is open: its logs, the order of their pages, what is durable |
 //! | `fs` | the file system whose logs are on it |
+//! | `placement`, `tables`, `gate` | tables in a directory of the disk: which go there, how they give way to the log |
 //! | `emulated` | devices in memory: as fast as real ones, and ones that lose power |
 //!
 //! The promises: bytes of a log are durable when its sync returned (E1, WAL1); after a power loss the pages of
@@ -23,12 +24,15 @@ mod disk;
 pub mod emulated;
 mod format;
 mod fs;
+mod gate;
 mod layout;
 mod log;
 mod page;
+mod placement;
 mod plant;
 mod scan;
 mod superblock;
+mod tables;
 mod target;
 mod writer;
 
@@ -37,10 +41,13 @@ pub use directory::{Directory, LogEnd, LogEntry};
 pub use disk::{SpeedDisk, SpeedOptions, SpeedUsage};
 pub use format::{FormatOptions, format_disk, read_superblock};
 pub use fs::SpeedFs;
+pub use gate::{LogGate, PIECE_BYTES};
 pub use layout::{GROUP_BYTES_DEFAULT, GROUPS_MIN, Layout};
 pub use log::Log;
 pub use page::{PAGE_HEADER, PageHeader, decode_page, header_of, seal_page};
+pub use placement::{Facts, Move, Placement, Pointer, Policy};
 pub use scan::{FoundLog, Scan};
 pub use superblock::{OWNER_MAX, SUPERBLOCK_BYTES, Superblock};
+pub use tables::{NewTable, SpeedTables, TableBytes, TablesOptions, TablesUsage};
 pub use target::{DevicePart, Target};
 pub use writer::LogFile;

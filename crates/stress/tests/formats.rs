@@ -280,13 +280,18 @@ fn the_small_files_of_the_pages_parse() {
     assert_eq!(parse_current(&current).unwrap(), 5);
     assert_eq!(current_content(5).as_bytes(), current);
     let marked = example("db-directory.md", "marked-current");
-    let (number, mark) = parse_marked_current(&marked).unwrap();
-    let mark = mark.unwrap();
+    let (number, marks) = parse_marked_current(&marked).unwrap();
+    let (mark, tables) = (marks.logs.clone().unwrap(), marks.tables.clone().unwrap());
+    assert_eq!(
+        (tables.token[..2].to_vec(), tables.is_leaving),
+        (vec![0x10, 0x11], false)
+    );
+    assert_eq!(tables.dir, "/fast/tables");
     assert_eq!(
         (number, mark.epoch, mark.target.as_str()),
         (5, 7, "/fast/log.sd")
     );
-    assert_eq!(marked_current_content(5, Some(&mark)).as_bytes(), marked);
+    assert_eq!(marked_current_content(5, &marks).as_bytes(), marked);
     let e = parse_current(&marked).unwrap_err();
     assert!(
         e.to_string().contains("are on the speed disk /fast/log.sd"),

@@ -13,7 +13,7 @@ use crate::term::{self, Paint, bytes, count, counted};
 use clap::Args;
 use serde_json::{Value, json};
 use spanlith::ReadOptions;
-use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
+use spanlith::version::{FileKind, NewFile, SPEED_PATH, filenames, parse_file_name};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -160,13 +160,21 @@ fn rows(i: &Inventory) -> Vec<Row> {
     // What the MANIFEST names and is not there.
     for (n, (family, f)) in &tables {
         let name = tables::name(i, *n);
+        let speed = i.tables_dir.as_ref().filter(|_| f.path_id == SPEED_PATH);
+        let there = speed.map(|dir| dir.join(&name));
+        if let Some(path) = there.filter(|path| path.exists()) {
+            let mut found = row(&name, f.size);
+            found.name = path.display().to_string();
+            out.push(found);
+            continue;
+        }
         if !i.listing.contains_key(&name) {
             out.push(Row {
                 name,
                 kind: "table",
                 bytes: f.size,
                 owner: Some((family.name.clone(), Some(f.level))),
-                state: if f.path_id == 0 {
+                state: if f.path_id == 0 || speed.is_some() {
                     "missing"
                 } else {
                     "elsewhere"

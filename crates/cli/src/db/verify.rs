@@ -11,6 +11,7 @@ use super::info::{finding_json, place};
 use crate::fail::{At, shell_word};
 use crate::inventory::{Family, Finding, Grade, Inventory};
 use crate::places::{FileFlags, Places};
+use crate::tables;
 use crate::term::{self, Paint, bytes, counted};
 use clap::Args;
 use indicatif::ProgressBar;
@@ -309,7 +310,9 @@ fn family_to_verify(
     for file in files {
         let mut name = filenames::table_file_name(file.number);
         let legacy = filenames::legacy_table_file_name(file.number);
-        let place = scope.places.and_then(|p| p.dir(&family.name, file.path_id));
+        let none = Places::default();
+        let places = scope.places.unwrap_or(&none);
+        let place = tables::place(i, places, family, file.path_id);
         let dir = place.unwrap_or(&i.dir);
         let is_there = |name: &str| match place {
             Some(dir) => dir.join(name).exists(),

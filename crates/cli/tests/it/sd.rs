@@ -132,6 +132,75 @@ fn a_database_takes_a_speed_disk_and_leaves_it_again() {
     run(["db", "count", "--db", db]).ok();
 }
 
+#[test]
+fn tables_come_to_a_speed_disk_and_leave_it_again() {
+    let temp = TempDir::new(test_name!());
+    let (fast, db) = (temp.join("fast"), temp.join("db"));
+    let (fast, db) = (fast.to_str().unwrap(), db.to_str().unwrap());
+    run(["db", "put", "--create", "--db", db, "k", "v"]).ok();
+    run(["db", "compact", "--db", db]).ok();
+    run(["db", "put", "--db", db, "l", "w"]).ok();
+    run(["db", "flush", "--db", db]).ok();
+    let tables = |dir: &str| {
+        let names = std::fs::read_dir(dir).map(|names| {
+            let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
+            names.filter(|n| n.ends_with(".sst")).count()
+        });
+        names.unwrap_or(0)
+    };
+    assert_eq!(tables(db), 2);
+    let err = run(["db", "migrate", "--db", db]).fails(2);
+    assert!(err.contains("--to-speed-disk"), "{err}");
+    let to = ["--to-speed-disk", fast, "--placement", "lad:1"];
+    let out = run(["db", "migrate", "--db", db].iter().chain(&to)).ok();
+    assert!(out.contains("1 table ("), "{out}");
+    assert_eq!((tables(fast), tables(db)), (1, 1));
+    // Every command finds them.
+    assert_eq!(run(["db", "get", "--db", db, "l"]).ok(), "w\n");
+    assert!(
+        run(["db", "verify", "--deep", "--db", db])
+            .ok()
+            .contains("ok")
+    );
+    run(["doctor", "--db", db]).ok();
+    run(["db", "info", "--db", db]).ok();
+    let out = run(["find", "l", "--db", db]).ok();
+    assert!(out.contains("fast"), "{out}");
+    let out = run(["db", "files", "--db", db]).ok();
+    assert!(out.contains(fast) && !out.contains("missing"), "{out}");
+    let err = run(["compat", "--db", db]).fails(1);
+    assert!(
+        err.contains("are on a speed disk") && err.contains("--to-files"),
+        "{err}"
+    );
+    // New tables go there, since CURRENT names it; and back.
+    run(["db", "put", "--db", db, "m", "x"]).ok();
+    run(["db", "flush", "--db", db]).ok();
+    assert_eq!((tables(fast), tables(db)), (2, 1));
+    let out = run(["db", "migrate", "--to-files", "--db", db]).ok();
+    assert!(
+        out.contains("2 tables (") && out.contains("brought back"),
+        "{out}"
+    );
+    assert_eq!((tables(fast), tables(db)), (0, 3));
+    assert!(!temp.join("fast").exists());
+    assert_eq!(run(["db", "count", "--db", db]).ok().trim(), "3");
+    // Gone for good.
+    run(["db", "migrate", "--db", db].iter().chain(&to)).ok();
+    std::fs::rename(fast, temp.join("elsewhere")).unwrap();
+    for verb in ["db get k", "db flush", "db migrate --to-files"] {
+        let line = verb.split(' ').chain(["--db", db]);
+        let err = run(line.collect::<Vec<_>>()).fails(1);
+        assert!(
+            err.contains("is missing, and with it") && err.contains("--lose-tables"),
+            "{verb}: {err}"
+        );
+    }
+    let out = run(["db", "migrate", "--to-files", "--lose-tables", "--db", db]).ok();
+    assert!(out.contains("given up"), "{out}");
+    assert_eq!(run(["db", "get", "--db", db, "k"]).ok(), "v\n");
+}
+
 /// Reading verbs were said to work, and the path to be checked.
 #[test]
 fn of_a_disk_that_is_missing_every_verb_says_how_to_go_on() {

@@ -13,7 +13,7 @@ use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
     CompactionProgress, DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place,
-    ShortDirs, WrittenBy, panicked,
+    ShortDirs, WrittenBy, panicked, settle_move,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
@@ -28,6 +28,7 @@ use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode, c
 use spanlith_env::IoPriority;
 use spanlith_pace::Change;
 use spanlith_table::{ReadActivity, ReadParams};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -205,7 +206,10 @@ impl Engine {
                 continue;
             };
             f.compaction_queued = false;
-            let picked = pick(&self.picker_input(f));
+            let picked = pick(&self.picker_input(f)).map(|mut plan| {
+                settle_move(&f.version, &f.family.cache.paths, &mut plan);
+                plan
+            });
             if let Some(plan) = &picked
                 && let Some(e) = short.refusal(&f.family, plan)
             {
@@ -246,11 +250,12 @@ impl Engine {
         &self,
         state: &mut DbState,
         family: u32,
-        plan: CompactionPlan,
+        mut plan: CompactionPlan,
     ) -> Option<CompactionJob> {
         state.next_job += 1;
         let id = state.next_job;
         let f = state.family_mut(family)?;
+        settle_move(&f.version, &f.family.cache.paths, &mut plan);
         f.judged_at = self.c.env.clock.now_seconds();
         for file in plan.input_files() {
             debug_assert!(
@@ -462,16 +467,16 @@ impl Engine {
             let checked = inputs.and_then(|()| check_outputs("compaction", out, stored));
             failed = checked.err();
         }
-        if failed.is_none() && ranges.iter().any(|r| r.outputs.has_files()) {
-            let dir = job.family.cache.paths.dir(job.plan.output_path);
-            failed = self.c.dirs.sync(dir).err();
-        }
-        if failed.is_none()
-            && job.plan.output_path != 0
-            && ranges.iter().any(|r| !r.blobs.is_empty())
-        {
-            // Blob files are in the first directory.
-            failed = self.c.dirs.sync(job.family.blob_dir()).err();
+        if failed.is_none() {
+            let files = ranges.iter().flat_map(|r| r.outputs.files());
+            let mut ids: BTreeSet<u32> = files.map(|f| f.path_id).collect();
+            if ranges.iter().any(|r| !r.blobs.is_empty()) {
+                // Blob files are in the first directory.
+                ids.insert(0);
+            }
+            let paths = &job.family.cache.paths;
+            let mut synced = ids.iter().map(|id| self.c.dirs.sync(paths.dir(*id)));
+            failed = synced.find_map(Result::err);
         }
         let mut done = Rewritten {
             result: Ok(()),

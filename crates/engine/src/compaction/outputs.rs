@@ -6,7 +6,7 @@ use super::job::CompactionJob;
 use super::units::tombstone_starts;
 use crate::core::{
     CoveredBytes, Engine, NewTable, Recheck, SeqnoTimes, bottommost_compression_options,
-    codec_choice,
+    codec_choice, path_of_output,
 };
 use crate::filter::TableCreation;
 use crate::output::{TableEnd, TableOutput, TableTarget};
@@ -37,7 +37,8 @@ pub(super) struct Outputs<'a> {
     pub dropped_ranges: u64,
     /// Entries of the finished tables, without range tombstones, as their properties count them.
     pub stored: u64,
-    created: Vec<u64>,
+    /// Numbers and path ids.
+    created: Vec<(u64, u32)>,
     ancester_time: u64,
     newest_key_time: u64,
     epoch: u64,
@@ -57,7 +58,7 @@ pub(super) struct Outputs<'a> {
     /// The size of an output includes what it will have with one more data block
     /// (`target_file_size_is_upper_bound`).
     counts_tail: bool,
-    /// Directory of the outputs.
+    /// Directory of the open output.
     path_id: u32,
     /// When the entries were written, for families that keep it.
     pub times: Option<Arc<SeqnoTimes>>,
@@ -211,6 +212,14 @@ impl<'a> Outputs<'a> {
 
     fn start_file(&mut self) -> Result<()> {
         let number = self.engine.new_file_number();
+        let plan = &self.job.plan;
+        self.path_id = path_of_output(
+            self.engine,
+            &self.job.family,
+            (self.level, number),
+            plan.input_bytes().min(plan.max_output_file_size),
+            plan.output_path,
+        );
         let path = self.job.family.table_path(number, self.path_id);
         let engine = self.engine;
         let mut options = self.engine.builder_options(
@@ -243,7 +252,7 @@ impl<'a> Outputs<'a> {
         if self.job.settings.levels.blob_budget.is_some() {
             table.record_blob_refs();
         }
-        self.created.push(number);
+        self.created.push((number, self.path_id));
         Ok(())
     }
 
@@ -281,11 +290,11 @@ impl<'a> Outputs<'a> {
             created: self.engine.c.env.clock.now_seconds(),
             times: self.times.as_deref(),
             checks: Recheck::of_compaction(&job.settings.options),
+            path_id: self.path_id,
         };
         let table = table.finish(self.engine, &end, |file| {
             file.oldest_ancester_time = self.ancester_time_of(file);
             file.epoch_number = self.epoch;
-            file.path_id = self.path_id;
             file.temperature = job.output_temperature(self.level);
         })?;
         let p = &table.properties;
@@ -401,8 +410,8 @@ impl<'a> Outputs<'a> {
         if let Some(table) = self.open.take() {
             table.abandon();
         }
-        for n in &self.created {
-            let path = self.job.family.table_path(*n, self.path_id);
+        for (n, path_id) in &self.created {
+            let path = self.job.family.table_path(*n, *path_id);
             self.engine.c.purge.discard(*n, &path);
         }
     }

@@ -167,11 +167,6 @@ impl<'a> Placed<'a> {
         sum
     }
 
-    /// Returns whether a table was finished.
-    pub(super) fn has_files(&self) -> bool {
-        self.files().next().is_some()
-    }
-
     /// The finished tables.
     pub(super) fn into_tables(self) -> impl Iterator<Item = NewTable> {
         let proximal = self.proximal.map(|p| p.outputs.done);

@@ -16,6 +16,7 @@ use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::slice_transform::{ExtractorCell, SliceTransform};
 use spanlith_base::sync::ArcCell;
 use spanlith_base::{Comparator, Error, FileNumber, Result};
+use spanlith_speed::SpeedTables;
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(crate) struct FamilyRequest {
     pub cache_usage: CacheUsageOptions,
     /// Directories of its tables; empty means the database directory.
     pub paths: Vec<DbPath>,
+    /// The directory of tables on a speed disk.
+    pub tables: Option<Arc<SpeedTables>>,
 }
 
 impl FamilyRequest {
@@ -68,17 +71,18 @@ impl FamilyRequest {
             blob_cache: None,
             cache_usage: CacheUsageOptions::default(),
             paths: Vec::new(),
+            tables: None,
         }
     }
 }
 
 /// Directories of a family's tables.
 pub(crate) fn family_paths(dir: &Path, request: &FamilyRequest) -> FilePaths {
-    if request.paths.is_empty() {
-        FilePaths::one(dir)
-    } else {
-        FilePaths::new(request.paths.clone())
-    }
+    let paths = match request.paths.is_empty() {
+        true => FilePaths::one(dir),
+        false => FilePaths::new(request.paths.clone()),
+    };
+    paths.with_speed(request.tables.clone())
 }
 
 impl Engine {

@@ -3,7 +3,7 @@
 use super::background_error::Place;
 use super::{Engine, ManifestExtent};
 use crate::version::edit::WalAddition;
-use crate::version::{SpeedMark, Version, VersionEdit, filenames};
+use crate::version::{CurrentMarks, Version, VersionEdit, filenames};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::stats::Histogram;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
@@ -156,18 +156,18 @@ pub(crate) fn snapshot_edits(f: &SnapshotFacts) -> Vec<VersionEdit> {
     edits
 }
 
-/// Installs `CURRENT` naming MANIFEST `number`, and the speed disk with the logs if there is one: temporary file, sync,
-/// rename, sync of `dir`, which is `open`.
+/// Installs `CURRENT` naming MANIFEST `number`, and what stands on a speed disk: temporary file, sync, rename, sync of
+/// `dir`, which is `open`.
 pub(crate) fn write_current(
     env: &Env,
     dir: &Path,
     open: &dyn Directory,
     number: FileNumber,
-    mark: Option<&SpeedMark>,
+    marks: &CurrentMarks,
 ) -> Result<()> {
     let temp = dir.join(filenames::temp_file_name(number));
     let mut file = env.fs.create(&temp, IoActivity::Manifest)?;
-    file.append(filenames::marked_current_content(number, mark).as_bytes())?;
+    file.append(filenames::marked_current_content(number, marks).as_bytes())?;
     file.sync()?;
     file.close()?;
     env.fs.rename(&temp, &dir.join(filenames::CURRENT_FILE))?;
@@ -542,8 +542,12 @@ impl Engine {
         self.record_since(began, Histogram::ManifestFileSyncMicros);
         let dir = self.c.dirs.get(&self.c.dir)?;
         dir.sync()?;
-        let mark = self.c.speed.as_ref().and_then(|s| s.mark.get());
-        write_current(env, &self.c.dir, &*dir, number, mark)?;
+        let (logs, tables) = (self.c.speed.as_ref(), self.c.resources.tables.as_ref());
+        let marks = CurrentMarks {
+            logs: logs.and_then(|s| s.mark.get()).cloned(),
+            tables: tables.and_then(|t| t.mark.get()).cloned(),
+        };
+        write_current(env, &self.c.dir, &*dir, number, &marks)?;
         Ok((writer, compact_size))
     }
 }

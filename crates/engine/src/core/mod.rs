@@ -62,8 +62,8 @@ pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
 pub use snapshots::{Snapshot, SnapshotList};
 pub(crate) use spanlith_pace::{StallCondition, StallInput, stall_condition};
-pub(crate) use speed::Speed;
 pub use speed::SpeedSource;
+pub(crate) use speed::{Speed, TableDir, path_of_flush, path_of_output, settle_move};
 pub use superversion::SuperVersion;
 pub(crate) use write_times::{Part, Parts, WaitCause, WriteTimeNumbers};
 

@@ -56,7 +56,7 @@ impl Engine {
         let own = &self.options().own;
         let mut new = Sidecar::new(&self.c.db_id, options_file, own, families);
         for f in self.families.load_full().iter() {
-            let dirs: Vec<_> = f.cache.paths.dirs().map(|d| env.fs.absolute(d)).collect();
+            let dirs: Vec<_> = f.cache.paths.users().map(|d| env.fs.absolute(d)).collect();
             if dirs.iter().any(|d| *d != env.fs.absolute(dir)) {
                 new.directories.push((f.name.clone(), dirs));
             }

@@ -263,6 +263,11 @@ impl Engine {
     fn has_space(&self, path: &Path) -> bool {
         let is_place = |dir: &Path| path == dir || path.parent() == Some(dir);
         let families = self.families.load_full();
+        let speed = self.c.resources.tables.as_ref();
+        if speed.is_some_and(|t| is_place(t.state.dir())) {
+            // What finds no room there goes elsewhere.
+            return true;
+        }
         let tables = families.iter().flat_map(|f| f.cache.paths.dirs());
         let (dir, needed) = match tables.into_iter().find(|dir| is_place(dir)) {
             Some(dir) => (dir, self.bytes_in_memtables()),

@@ -1,6 +1,6 @@
 //! Describes what a database shares with others of the process: budgets and limits that the caller attaches.
 
-use super::{Engine, Family};
+use super::{Engine, Family, TableDir};
 use crate::options::DbOptions;
 use crate::version::edit::BlobFileAddition;
 use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
@@ -28,6 +28,8 @@ pub(crate) struct Resources {
     /// `db_paths`: directories of the tables of families without own ones; empty means the database
     /// directory.
     pub paths: Vec<DbPath>,
+    /// The directory of tables on a speed disk.
+    pub tables: Option<TableDir>,
     /// The block cache of families without own ones.
     pub default_cache: DefaultCache,
 }
@@ -90,6 +92,7 @@ impl Resources {
                 strict_bytes_per_sync: o.strict_bytes_per_sync,
                 rate_limiter: self.rate_limiter.clone(),
                 statistics,
+                speed: self.tables.as_ref().map(|t| t.state.clone()),
             },
         )
     }

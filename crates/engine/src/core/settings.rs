@@ -127,6 +127,7 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         },
         path_count: paths.count(),
         path_targets: paths.targets(),
+        has_speed_dir: paths.speed().is_some(),
         has_compaction_filter: false,
         ttl: cf.ttl,
         periodic_compaction_seconds: cf.periodic_compaction_seconds,

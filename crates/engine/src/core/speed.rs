@@ -1,8 +1,10 @@
-//! The speed disk of a database: which one it is, and what CURRENT says about it.
+//! The speed disk of a database: which one it is, the directory of tables on it, and what CURRENT says about both.
 
-use crate::version::SpeedMark;
+use super::{Engine, Family};
+use crate::picker::CompactionPlan;
+use crate::version::{FilePaths, SPEED_PATH, SpeedMark, TablesMark, Version};
 use spanlith_env::BlockDevice;
-use spanlith_speed::{SpeedFs, SpeedUsage};
+use spanlith_speed::{NewTable, SpeedFs, SpeedTables, SpeedUsage, TableBytes, TablesOptions};
 use std::sync::{Arc, OnceLock};
 
 /// A speed disk that somebody asks for.
@@ -28,6 +30,15 @@ impl SpeedSource {
     }
 }
 
+/// The directory on a speed disk that has tables of a database.
+#[derive(Clone, Debug)]
+pub(crate) struct TableDir {
+    /// The directory.
+    pub state: Arc<SpeedTables>,
+    /// Says what CURRENT says as long as the database is open.
+    pub mark: Arc<OnceLock<TablesMark>>,
+}
+
 /// Describes what a database has of a speed disk.
 #[derive(Clone)]
 pub(crate) struct Speed {
@@ -48,5 +59,122 @@ impl Speed {
     /// Returns whether more than three quarters of the page groups are taken.
     pub fn is_tight(&self) -> bool {
         self.usage().is_some_and(|u| u.free_groups < u.groups / 4)
+    }
+}
+
+impl TableDir {
+    /// Path id of the table `number` that goes to `level` of `family`: that of the directory on a speed disk, or
+    /// `otherwise`. Requires: no lock.
+    fn place(&self, engine: &Engine, family: &Family, table: NewTable, otherwise: u32) -> u32 {
+        let options = table_options(engine);
+        // Not knowing is no reason to go elsewhere: the write says so.
+        let free = engine.c.env.fs.free_space(self.state.dir());
+        let free = free.unwrap_or(u64::MAX);
+        if self.state.is_due(&options)
+            && let Some(why) = self.state.look(&options, table_bytes(engine), free)
+        {
+            let levels = self.state.pointer().levels();
+            let log = &engine.c.log;
+            log.info(format_args!(
+                "speed disk: flushes and {levels:.2} levels of tables ({why:?})"
+            ));
+        }
+        let is_of_family = family.cache.paths.speed().is_some();
+        match is_of_family && self.state.takes(&options, &table, free) {
+            true => SPEED_PATH,
+            false => otherwise,
+        }
+    }
+
+    /// The figures as text, a line each.
+    pub(crate) fn text(&self) -> String {
+        let u = self.state.usage();
+        format!(
+            "levels={}\nused={}\ncapacity={}\nread={}\nwritten={}\nwaited-nanos={}\nrefused={}\n",
+            u.levels, u.used, u.capacity, u.read, u.written, u.waited, u.refused
+        )
+    }
+}
+
+fn table_options(engine: &Engine) -> TablesOptions {
+    let options = engine.options();
+    TablesOptions {
+        policy: options.own.sd_placement.0,
+        size: options.own.sd_tables_size,
+        bandwidth: options.own.sd_tables_bandwidth,
+        spare: engine.min_free_bytes(),
+    }
+}
+
+/// Bytes of all tables, and of those that flushes may write next.
+fn table_bytes(engine: &Engine) -> TableBytes {
+    let mut bytes = TableBytes::default();
+    for family in engine.families.load_full().iter() {
+        let superversion = family.superversion.load_full();
+        let version = &superversion.version;
+        let most = version.num_levels().max(bytes.levels.len());
+        bytes.levels.resize(most, 0);
+        for (level, file) in version.file_iter() {
+            if let Some(of_level) = bytes.levels.get_mut(rank(version, level) as usize) {
+                *of_level = of_level.saturating_add(file.size);
+            }
+            if file.path_id == SPEED_PATH {
+                bytes.there = bytes.there.saturating_add(file.size);
+            }
+        }
+        let buffer = superversion.settings.options.write_buffer_size;
+        bytes.reserved = bytes.reserved.saturating_add(buffer.saturating_mul(2));
+    }
+    bytes
+}
+
+/// A level's place among those that have tables, counted from the top: with levels of dynamic size the second may be
+/// the last.
+fn rank(version: &Version, level: usize) -> u32 {
+    let above = (1..level).filter(|&l| version.num_files(l) > 0).count();
+    let rank = above + usize::from(level > 0);
+    u32::try_from(rank).unwrap_or(u32::MAX)
+}
+
+/// Path id of the table that a flush writes.
+pub(crate) fn path_of_flush(engine: &Engine, family: &Family, number: u64, bytes: u64) -> u32 {
+    let table = NewTable {
+        rank: 0,
+        number,
+        is_flush: true,
+        bytes,
+    };
+    let tables = engine.c.resources.tables.as_ref();
+    tables.map_or(0, |t| t.place(engine, family, table, 0))
+}
+
+/// Path id of a table that a compaction writes to `level`; without a speed disk `otherwise`.
+pub(crate) fn path_of_output(
+    engine: &Engine,
+    family: &Family,
+    (level, number): (usize, u64),
+    bytes: u64,
+    otherwise: u32,
+) -> u32 {
+    let Some(tables) = &engine.c.resources.tables else {
+        return otherwise;
+    };
+    let table = NewTable {
+        rank: rank(&family.superversion.load().version, level),
+        number,
+        is_flush: false,
+        bytes,
+    };
+    tables.place(engine, family, table, otherwise)
+}
+
+/// A move changes no place. Tables on the speed disk that come to a level which is not there are written anew instead.
+pub(crate) fn settle_move(version: &Version, paths: &FilePaths, plan: &mut CompactionPlan) {
+    let Some(speed) = paths.speed().filter(|_| plan.is_trivial_move) else {
+        return;
+    };
+    let leaves = !speed.keeps(rank(version, plan.output_level));
+    if leaves && plan.input_files().any(|f| f.path_id == SPEED_PATH) {
+        plan.is_trivial_move = false;
     }
 }

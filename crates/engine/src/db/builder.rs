@@ -2,7 +2,7 @@
 
 use super::ttl::unwrap_ttl;
 use super::{Db, FamilyOptions, RepairPlaces, Secondary};
-use crate::core::{Resources, Speed, SpeedSource, Watchers};
+use crate::core::{Resources, Speed, SpeedSource, TableDir, Watchers};
 use crate::filter::{CompactionFilter, CompactionFilterFactory};
 use crate::info_log::Logger;
 use crate::listener::{EventListener, Listeners};
@@ -18,7 +18,7 @@ use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
 use spanlith_env::{BlockDevice, Env, IoWatch, RateLimiter, SstFileManager, WatchedFs};
-use spanlith_speed::{SpeedFs, Target};
+use spanlith_speed::{SpeedFs, SpeedTables, Target};
 use spanlith_table::{BlockCache, CacheUsageOptions, TablePropertiesCollectorFactory};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -315,7 +315,7 @@ impl OpenBuilder {
             Some(_) => recovery::read_marked_current(env, &self.dir).ok(),
             None => None,
         };
-        match (&source, current.and_then(|(_, mark)| mark)) {
+        match (&source, current.and_then(|(_, marks)| marks.logs)) {
             (None, None) => return Ok(None),
             // Refused before anything is made.
             (Some(SpeedSource::Path(path)), None) => {
@@ -333,6 +333,31 @@ impl OpenBuilder {
         Ok(Some(Speed {
             fs,
             source,
+            mark: Arc::default(),
+        }))
+    }
+
+    /// The directory of tables on a speed disk that was asked for or that the database has.
+    fn tables(&self, env: &Env, read_only: bool) -> Result<Option<TableDir>> {
+        let asked = &self.options.own.sd_tables_path;
+        let current = match env.fs.entry(&self.dir)? {
+            Some(_) => recovery::read_marked_current(env, &self.dir).ok(),
+            None => None,
+        };
+        let mark = current.and_then(|(_, marks)| marks.tables);
+        let mark = mark.filter(|mark| !mark.is_leaving);
+        let dir = match (asked.as_str(), mark) {
+            ("", None) => return Ok(None),
+            // A database without one is read as it is.
+            (_, None) if read_only => return Ok(None),
+            ("", Some(mark)) => PathBuf::from(mark.dir),
+            (asked, _) => env.fs.absolute(Path::new(asked)),
+        };
+        let counts = self.families.iter().map(|f| f.own_paths().len());
+        let count = counts.fold(self.resources.paths.len(), usize::max);
+        recovery::check_apart(&dir, &env.fs.absolute(&self.dir), count)?;
+        Ok(Some(TableDir {
+            state: Arc::new(SpeedTables::new(&dir, env.clock.clone())),
             mark: Arc::default(),
         }))
     }
@@ -456,6 +481,7 @@ impl OpenBuilder {
         let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
         sanitize_wal_dir(&mut self.options, &self.dir, first_path);
         let speed = self.speed(&mut env)?;
+        self.resources.tables = self.tables(&env, read_only)?;
         let mut watch = None;
         if self.options.own.disk_stall_threshold > 0 && !read_only {
             let calls = Arc::new(IoWatch::default());

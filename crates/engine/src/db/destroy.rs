@@ -5,7 +5,7 @@ use crate::core::RESERVE_FILE;
 use crate::options::DbOptions;
 use crate::options::sanitize_wal_dir;
 use crate::options::sidecar::{SIDECAR_FILE, SIDECAR_TEMP};
-use crate::recovery::{destroy_lost, is_copy, release_destroyed};
+use crate::recovery::{destroy_lost, is_copy, release_destroyed, release_tables};
 use crate::version::{DbPath, FileKind, filenames, parse_file_name};
 use spanlith_base::{Result, SubCode};
 use spanlith_env::{Env, FileSystem};
@@ -47,7 +47,7 @@ impl Db {
         let lock = is_there.then(|| fs.lock(&lock_path)).transpose()?;
         let current = fs.read_all(&dir.join(filenames::CURRENT_FILE), 64 << 10);
         let current = current.and_then(|content| filenames::parse_marked_current(&content));
-        let speed_mark = current.ok().and_then(|(_, mark)| mark);
+        let marks = current.map(|(_, marks)| marks).unwrap_or_default();
         let mut first = delete_in(fs, dir, &|name, kind| {
             OWN_FILES.contains(&name)
                 || is_copy(name)
@@ -67,8 +67,11 @@ impl Db {
             first = first.and(delete_in(fs, &wal_dir, &is_log));
             let _ = fs.delete_dir(&wal_dir);
         }
-        if let Some(mark) = &speed_mark {
+        if let Some(mark) = &marks.logs {
             release_destroyed(fs, mark);
+        }
+        if let Some(mark) = &marks.tables {
+            release_tables(fs, mark);
         }
         if lock.is_some() {
             drop(lock);

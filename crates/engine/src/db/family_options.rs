@@ -212,6 +212,11 @@ impl FamilyOptions {
         self
     }
 
+    /// The directories of its tables that were named.
+    pub(super) fn own_paths(&self) -> &[DbPath] {
+        &self.paths
+    }
+
     /// Directories of its tables (`cf_paths`); without any, those of the database. At most four. No
     /// file of the database names them: they must be given whenever it is opened.
     pub fn paths(mut self, paths: Vec<DbPath>) -> Self {
@@ -434,6 +439,7 @@ impl FamilyOptions {
             blob_cache: self.blob_cache,
             cache_usage: self.cache_usage,
             paths: self.paths,
+            tables: resources.tables.as_ref().map(|t| t.state.clone()),
         }
     }
 

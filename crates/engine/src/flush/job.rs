@@ -8,7 +8,8 @@ use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
     CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
-    NewTable, Place, Recheck, SizeTally, WrittenBy, is_no_space, panicked, strips_timestamps,
+    NewTable, Place, Recheck, SizeTally, WrittenBy, is_no_space, panicked, path_of_flush,
+    strips_timestamps,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -229,7 +230,7 @@ impl Engine {
     fn remove_tables(&self, done: &[(FlushNote<'_>, Built)]) {
         for (note, built) in done {
             if let Some(NewTable { file, .. }) = &built.table {
-                let path = note.family.table_path(file.number, 0);
+                let path = note.family.table_path(file.number, file.path_id);
                 self.c.purge.discard(file.number, &path);
             }
             for blob in &built.blobs {
@@ -457,6 +458,16 @@ impl Picked {
 }
 
 impl Engine {
+    /// Syncs the directories that a flush wrote to: that of its table, and the first one if there are blob files.
+    fn sync_flushed(&self, family: &Family, path_id: u32, has_blobs: bool) -> Result<()> {
+        let paths = &family.cache.paths;
+        self.sync_tables_dir(paths.dir(path_id))?;
+        match path_id != 0 && has_blobs {
+            true => self.sync_tables_dir(paths.dir(0)),
+            false => Ok(()),
+        }
+    }
+
     /// Syncs the directory that flushes write to. If logs are in it, too, their names are durable then.
     fn sync_tables_dir(&self, dir: &Path) -> Result<()> {
         let newest = self.state.lock().logs.back().copied();
@@ -482,9 +493,11 @@ pub(crate) struct Built {
 
 /// Writes the table of a request. The file and its directory entry are durable when this returns.
 pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
-    let built = write_table(engine, r).and_then(|built| {
+    let bytes = r.mems.iter().map(|mem| mem.data_bytes()).sum();
+    let path_id = path_of_flush(engine, r.family, r.number, bytes);
+    let built = write_table(engine, r, path_id).and_then(|built| {
         if built.table.is_some()
-            && let Err(e) = engine.sync_tables_dir(r.family.cache.paths.dir(0))
+            && let Err(e) = engine.sync_flushed(r.family, path_id, !built.blobs.is_empty())
         {
             for blob in &built.blobs {
                 engine.discard_blob_file(r.family, blob.number);
@@ -494,16 +507,16 @@ pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built
         Ok(built)
     });
     if !matches!(&built, Ok(Built { table: Some(_), .. })) {
-        let path = r.family.table_path(r.number, 0);
+        let path = r.family.table_path(r.number, path_id);
         engine.c.purge.discard(r.number, &path);
     }
     built
 }
 
-fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
+fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Built> {
     let c = &engine.c;
     let (family, settings) = (r.family, r.settings);
-    let path = family.table_path(r.number, 0);
+    let path = family.table_path(r.number, path_id);
     r.mems
         .iter()
         .try_for_each(|mem| mem.check_range_tombstones())?;
@@ -593,6 +606,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
         created: now,
         times: times.as_deref(),
         checks: Recheck::of_flush(&settings.options),
+        path_id,
     };
     let written = write_entries(engine, (table, &end), iter, sink.as_deref_mut(), expected);
     match (written, sink) {

@@ -140,7 +140,7 @@ impl Engine {
             cf_name: n.family.name.clone(),
             job: n.job,
             thread_id: thread_number(),
-            file_path: n.family.table_path(n.number, 0),
+            file_path: (n.family).table_path(n.number, file.map_or(0, |f| f.path_id)),
             file_number: n.number,
             triggered_writes_slowdown: l0 >= o.level0_slowdown_writes_trigger,
             triggered_writes_stop: l0 >= o.level0_stop_writes_trigger,
@@ -235,7 +235,7 @@ impl Engine {
         });
         self.c.listeners.on_table_file_created(|| TableFileInfo {
             cf_name: family.name.clone(),
-            path: family.table_path(file.number, 0),
+            path: family.table_path(file.number, file.path_id),
             job,
             bytes: file.size,
             properties: properties.clone(),

@@ -33,6 +33,7 @@ mod order;
 pub mod own;
 mod own_rows;
 pub mod sanitize;
+mod sd_placement;
 pub mod sidecar;
 mod stats_family;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub(crate) use objects::{file_checksum_factory, id as object_id, is_null as is_n
 pub use own::{OptionScope, OwnOption, apply_own, get_own, own_options, own_text};
 pub use own_rows::{FixedOwnDbOptions, OwnCfOptions, OwnDbOptions};
 pub use sanitize::{sanitize_cf, sanitize_db, sanitize_stops, sanitize_table, sanitize_wal_dir};
+pub use sd_placement::SdPlacement;
 pub use sidecar::Sidecar;
 pub(crate) use stats_family::STATS_FAMILY;
 pub use table::{AtOpen, ChangesWhileOpen, OptionRow, OptionTable};

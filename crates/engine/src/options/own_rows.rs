@@ -13,6 +13,7 @@ use super::enums::{
     AsyncMode, CodecChoice, KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy,
 };
 use super::kvsep_ranges::KvsepRanges;
+use super::sd_placement::SdPlacement;
 
 options! {
     /// Options of a database that RocksDB does not have.
@@ -62,6 +63,18 @@ options! {
         fixed env_device: DeviceOption = DeviceOption::default();
         /// The same for the speed disk that `sd_path` names, which has no page cache.
         fixed sd_device: DeviceOption = DeviceOption::default();
+        /// A directory on the speed disk for tables of the upper levels. Empty: the one that the database has, or none. It
+        /// stays the database's until `spanlith db migrate --to-files`, and RocksDB refuses the database meanwhile. A
+        /// directory that is not there is made for a database that has none yet.
+        fixed sd_tables_path: String = String::new();
+        /// Bytes that tables may take in `sd_tables_path`; 0 means what its file system has.
+        mutable sd_tables_size: u64 = 0;
+        /// Which new tables go to `sd_tables_path`: none (`pl`), those of flushes and of the N levels at the top (`lad:N`),
+        /// or as many levels as space, bandwidth and the log allow (`auto`). A change moves no table.
+        mutable sd_placement: SdPlacement = SdPlacement::default();
+        /// Bytes per second that the disk of `sd_tables_path` reads and writes; 0 means that nobody knows. With `auto`,
+        /// levels leave the disk above 65 % of it, and come below 40 %.
+        mutable sd_tables_bandwidth: u64 = 0;
         // How writes are slowed down when flushes and compactions fall behind.
 
         /// By which rules: as RocksDB 11.8 (`rocksdb`) or 5.17 (`rocksdb_517`, for experiments), in two stages of

@@ -93,6 +93,7 @@ impl Sidecar {
                 // Who opens it says what is emulated.
                 env_device: DeviceOption::default(),
                 sd_device: DeviceOption::default(),
+                sd_tables_path: String::new(),
                 ..db.clone()
             },
             families: families.collect(),

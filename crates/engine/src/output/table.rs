@@ -33,6 +33,8 @@ pub(crate) struct TableEnd<'a> {
     pub times: Option<&'a SeqnoTimes>,
     /// Says what is read back.
     pub checks: Recheck,
+    /// Says in which directory the table is.
+    pub path_id: u32,
 }
 
 /// A table that is being written.
@@ -172,6 +174,7 @@ impl TableOutput {
         if let Some(sum) = self.sum {
             sum.describe(&mut file);
         }
+        file.path_id = end.path_id;
         describe(&mut file);
         engine.recheck_table(end.family, end.checks, &file, &summary)?;
         let properties = Arc::new(summary.properties);

@@ -4,7 +4,7 @@ use super::files::files_within;
 use super::plan::{CompactionPlan, CompactionReason};
 use super::proximal::ProximalOutput;
 use crate::options::{CompactionPri, Temperature};
-use crate::version::{FileMeta, LevelOptions, LevelTargets, Version};
+use crate::version::{FileMeta, LevelOptions, LevelTargets, SPEED_PATH, Version};
 use spanlith_base::keys::user_key;
 use spanlith_base::{Comparator, SequenceNumber};
 use std::sync::Arc;
@@ -334,7 +334,10 @@ impl<'a> Picking<'a> {
         }
         let base = self.targets.base_level;
         let codec = |level| o.output_compression(self.version(), level, base);
-        if codec(level) != codec(output) || files.iter().any(|f| f.path_id != path) {
+        // Whether a table leaves the speed disk is decided when the move begins.
+        let is_there =
+            |f: &Arc<FileMeta>| f.path_id == path || (o.has_speed_dir && f.path_id == SPEED_PATH);
+        if codec(level) != codec(output) || !files.iter().all(is_there) {
             return false;
         }
         // A move must not leave a file whose next compaction would be very large.

@@ -2,7 +2,7 @@
 
 use super::request::OpenRequest;
 use crate::core::{FamilyRequest, write_current};
-use crate::version::{VersionEdit, filenames};
+use crate::version::{CurrentMarks, VersionEdit, filenames};
 use spanlith_base::stats::Histogram;
 use spanlith_base::{Result, SequenceNumber};
 use spanlith_env::{Env, IoActivity};
@@ -88,5 +88,5 @@ pub(super) fn create_database(
     log.close()?;
     let open = env.fs.open_dir(dir)?;
     open.sync()?;
-    write_current(env, dir, &*open, 1, None)
+    write_current(env, dir, &*open, 1, &CurrentMarks::default())
 }

@@ -1,6 +1,6 @@
 //! The small files: CURRENT and IDENTITY.
 
-use crate::version::{SpeedMark, filenames};
+use crate::version::{CurrentMarks, filenames};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 use spanlith_env::Env;
 use std::path::Path;
@@ -13,8 +13,8 @@ pub(crate) fn read_current(env: &Env, dir: &Path) -> Result<u64> {
     read_marked_current(env, dir).map(|(number, _)| number)
 }
 
-/// The same, and on which speed disk the logs are.
-pub(crate) fn read_marked_current(env: &Env, dir: &Path) -> Result<(u64, Option<SpeedMark>)> {
+/// The same, and what stands on a speed disk.
+pub(crate) fn read_marked_current(env: &Env, dir: &Path) -> Result<(u64, CurrentMarks)> {
     let path = dir.join(filenames::CURRENT_FILE);
     let content = env.fs.read_all(&path, LIMIT)?;
     filenames::parse_marked_current(&content)

@@ -5,6 +5,7 @@ use super::current::read_current;
 use super::open_tables::hold_table_dirs;
 use super::request::OpenRequest;
 use super::speed::attach;
+use super::tables;
 use crate::core::{Directories, FamilyRequest, RESERVED, create_dir};
 use crate::info_log::InfoLog;
 use crate::version::{FileKind, filenames, parse_file_name};
@@ -28,6 +29,14 @@ pub(super) struct Entered {
     pub(super) was_open: bool,
 }
 
+/// The locks of a database and of its directory of tables; only held.
+struct BothLocks(
+    #[expect(dead_code, reason = "held until the database is closed")] Box<dyn FileLock>,
+    #[expect(dead_code, reason = "held until the database is closed")] Box<dyn FileLock>,
+);
+
+impl FileLock for BothLocks {}
+
 /// Makes directories and the database, if there is none and it may be made. For reading only, nothing
 /// is made or locked.
 ///
@@ -38,6 +47,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
     let lock_file = request.dir.join(filenames::LOCK_FILE);
     if request.read_only {
         attach(request)?;
+        tables::attach(request)?;
         return Ok(Entered {
             lock: None,
             dirs,
@@ -68,6 +78,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
         .with_path(dir));
     }
     attach(request)?;
+    let of_tables = tables::attach(request)?;
     let log = match &request.logger {
         Some(logger) => InfoLog::to_logger(env, logger.clone(), request.options.info_log_level),
         None if request.no_info_log => InfoLog::none(),
@@ -84,7 +95,10 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
     dirs.hold(&request.wal_dir())?;
     hold_table_dirs(request, &dirs)?;
     Ok(Entered {
-        lock: Some(lock),
+        lock: Some(match of_tables {
+            Some(of_tables) => Box::new(BothLocks(lock, of_tables)),
+            None => lock,
+        }),
         dirs,
         log,
         created: !exists,

@@ -304,9 +304,10 @@ impl<'a> Replay<'a> {
         let wanted = self.expect.families.iter().find(|f| f.name == name);
         let request = match wanted {
             Some(r) => Some(r.clone()),
-            None if name == STATS_FAMILY && !self.expect.read_only => {
-                Some(FamilyRequest::of_persistent_stats())
-            }
+            None if name == STATS_FAMILY && !self.expect.read_only => Some(FamilyRequest {
+                tables: self.expect.families.first().and_then(|f| f.tables.clone()),
+                ..FamilyRequest::of_persistent_stats()
+            }),
             None => None,
         };
         let opened = request.map(|request| {

@@ -137,6 +137,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
         (manifest.number, engine.next_file.load(Ordering::Relaxed))
     };
     let live = |n: u64| versions.iter().any(|v| v.locate(n).is_some());
+    let moved = moved_tables(engine);
     let live_blob = |n: u64| versions.iter().any(|v| v.blob_files.contains_key(&n));
     let best_efforts = engine.c.options.best_efforts_recovery;
     let fs = &engine.c.env.fs;
@@ -183,6 +184,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
                 ));
                 false
             }
+            Some(FileKind::Table(_)) if moved.contains(path) => true,
             Some(FileKind::Table(n)) if !live(n) => {
                 let explained = explain(engine, n, path, &explanation);
                 explanation.has_unexplained_table |= !matches!(explained, Ok(true));
@@ -268,6 +270,26 @@ fn is_trash(engine: &Engine, name: &str) -> bool {
     engine.c.resources.sst_files.is_none() && was.and_then(parse_file_name).is_some_and(is_ours)
 }
 
+/// Where tables on a speed disk were before they came there, and where they were there before they left: a migration
+/// that was cut short leaves them at both places.
+fn moved_tables(engine: &Engine) -> BTreeSet<PathBuf> {
+    let mut moved = BTreeSet::new();
+    for family in engine.families.load_full().iter() {
+        let paths = &family.cache.paths;
+        if paths.speed().is_none() {
+            continue;
+        }
+        let superversion = family.superversion.load_full();
+        for (_, file) in superversion.version.file_iter() {
+            let here = paths.table(file.number, file.path_id);
+            let name = here.file_name().unwrap_or_default();
+            let others = paths.dirs().map(|dir| dir.join(name));
+            moved.extend(others.filter(|path| *path != here));
+        }
+    }
+    moved
+}
+
 /// Directories of tables other than the database directory.
 fn other_dirs(engine: &Engine) -> BTreeSet<PathBuf> {
     let families = engine.families.load_full();
@@ -308,14 +330,20 @@ fn newer_tables(engine: &Engine, x: &Explanation) -> Result<Vec<(PathBuf, u64, u
     };
     let recovered = x.replayed.map_or(0, |r| r.1).max(x.manifest_sequence);
     let mut newer = Vec::new();
-    for name in engine.c.env.fs.list(&engine.c.dir)? {
+    let mut dirs = other_dirs(engine);
+    dirs.insert(engine.c.dir.clone());
+    let mut files = Vec::new();
+    for dir in dirs {
+        let names = engine.c.env.fs.list(&dir)?.into_iter();
+        files.extend(names.map(|name| (dir.join(&name), name)));
+    }
+    for (path, name) in files {
         let Some(FileKind::Table(n)) = parse_file_name(&name) else {
             continue;
         };
         if versions.iter().any(|v| v.locate(n).is_some()) || x.was_deleted(n) {
             continue;
         }
-        let path = engine.path(&name);
         // What cannot be read is no proof; it is judged with all that is left over.
         if let Ok(Contents::Entries { largest, .. }) = contents(engine, n, &path)
             && largest > recovered
@@ -356,7 +384,7 @@ pub(super) fn settle_newer_tables(
         }
         if !engine.c.read_only && decide(engine, &path, Ok(false))? {
             engine.c.env.fs.delete(&path)?;
-            engine.c.dirs.sync(&engine.c.dir)?;
+            engine.c.dirs.sync(path.parent().unwrap_or(&engine.c.dir))?;
         }
     }
     Ok(found)

@@ -9,7 +9,7 @@ use super::current::{find_identity, read_marked_current};
 use super::request::OpenRequest;
 use crate::core::{Speed, SpeedSource, write_current};
 use crate::options::DbOptions;
-use crate::version::{FileKind, SpeedMark, filenames, parse_file_name};
+use crate::version::{CurrentMarks, FileKind, SpeedMark, filenames, parse_file_name};
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{BlockDevice, Env, FileSystem};
 use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Target};
@@ -29,8 +29,8 @@ pub(super) fn attach(request: &OpenRequest) -> Result<()> {
         return Ok(());
     };
     let (env, dir) = (&request.env, &request.dir);
-    let (number, mark) = read_marked_current(env, dir)?;
-    if let Some(mark) = &mark
+    let (number, marks) = read_marked_current(env, dir)?;
+    if let Some(mark) = &marks.logs
         && mark.is_leaving
     {
         if request.read_only {
@@ -44,23 +44,28 @@ pub(super) fn attach(request: &OpenRequest) -> Result<()> {
             dir,
             wal_dir: &request.wal_dir(),
             number,
+            marks: &marks,
         };
         leaving.finish(mark)?;
         if speed.source.is_none() {
             return Ok(());
         }
-        return attach_new(request, speed, number, None);
+        let marks = CurrentMarks {
+            logs: None,
+            ..marks
+        };
+        return attach_new(request, speed, number, &marks);
     }
-    attach_new(request, speed, number, mark.as_ref())
+    attach_new(request, speed, number, &marks)
 }
 
 fn attach_new(
     request: &OpenRequest,
     speed: &Speed,
     number: u64,
-    mark: Option<&SpeedMark>,
+    marks: &CurrentMarks,
 ) -> Result<()> {
-    let (env, dir) = (&request.env, &request.dir);
+    let (env, dir, mark) = (&request.env, &request.dir, marks.logs.as_ref());
     let disk = match (&speed.source, mark) {
         (None, None) => return Ok(()),
         // A database without a speed disk is read as it is.
@@ -79,7 +84,11 @@ fn attach_new(
             is_leaving: false,
             target,
         };
-        write_current(env, dir, &*env.fs.open_dir(dir)?, number, Some(&mark))?;
+        let marks = CurrentMarks {
+            logs: Some(mark.clone()),
+            ..marks.clone()
+        };
+        write_current(env, dir, &*env.fs.open_dir(dir)?, number, &marks)?;
         // Set once: a request opens once.
         let _ = speed.mark.set(mark);
     }
@@ -185,6 +194,8 @@ struct Leaving<'a> {
     wal_dir: &'a Path,
     /// Number of the current MANIFEST.
     number: u64,
+    /// What CURRENT says.
+    marks: &'a CurrentMarks,
 }
 
 impl Leaving<'_> {
@@ -194,7 +205,11 @@ impl Leaving<'_> {
 
     fn write_current(&self, mark: Option<&SpeedMark>) -> Result<()> {
         let open = self.fs().open_dir(self.dir)?;
-        write_current(self.env, self.dir, &*open, self.number, mark)
+        let marks = CurrentMarks {
+            logs: mark.cloned(),
+            ..self.marks.clone()
+        };
+        write_current(self.env, self.dir, &*open, self.number, &marks)
     }
 
     /// Copies that are there.
@@ -279,8 +294,8 @@ pub fn migrate_to_files(
     lose_logs: bool,
 ) -> Result<ToFiles> {
     let _lock = env.fs.lock(&dir.join(filenames::LOCK_FILE))?;
-    let (number, mark) = read_marked_current(env, dir)?;
-    let Some(mark) = mark else {
+    let (number, marks) = read_marked_current(env, dir)?;
+    let Some(mark) = marks.logs.clone() else {
         return Ok(ToFiles {
             was_on_files: true,
             ..ToFiles::default()
@@ -295,6 +310,7 @@ pub fn migrate_to_files(
         dir,
         wal_dir: &wal_dir,
         number,
+        marks: &marks,
     };
     if lose_logs && !mark.is_leaving {
         leaving.write_current(None)?;

@@ -10,7 +10,7 @@
 //! N.log  N.sst (or N.ldb)  N.blob  N.dbtmp
 //! ```
 
-use super::SpeedMark;
+use super::CurrentMarks;
 use spanlith_base::{Error, Result};
 
 /// Name of the file that names the live MANIFEST.
@@ -142,41 +142,44 @@ pub fn current_content(manifest_number: u64) -> String {
     format!("{}\n", manifest_file_name(manifest_number))
 }
 
-/// The same, and a second line if the logs are on a speed disk.
-pub fn marked_current_content(manifest_number: u64, mark: Option<&SpeedMark>) -> String {
-    let mark = mark.map(SpeedMark::line).unwrap_or_default();
-    current_content(manifest_number) + &mark
+/// The same, and what else stands on a speed disk.
+pub fn marked_current_content(manifest_number: u64, marks: &CurrentMarks) -> String {
+    current_content(manifest_number) + &marks.lines()
 }
 
 /// The number of the MANIFEST that the content of `CURRENT` names, for readers who know nothing of speed disks.
 ///
 /// # Errors
-/// `Corruption` if it does not end with a newline or is anything but one MANIFEST name; `NotSupported` if the logs are on a
-/// speed disk.
+/// `Corruption` if it does not end with a newline or is anything but one MANIFEST name; `NotSupported` if logs or tables are
+/// on a speed disk.
 pub fn parse_current(content: &[u8]) -> Result<u64> {
-    match parse_marked_current(content)? {
-        (number, None) => Ok(number),
-        (_, Some(mark)) => Err(Error::not_supported(format!(
-            "the logs of this database are on the speed disk {}, of which this knows nothing",
+    let (number, marks) = parse_marked_current(content)?;
+    let what = match (&marks.logs, &marks.tables) {
+        (None, None) => return Ok(number),
+        (Some(mark), _) => format!(
+            "the logs of this database are on the speed disk {}",
             mark.target
-        ))),
-    }
+        ),
+        (None, Some(mark)) => format!("tables of this database are in {}", mark.dir),
+    };
+    Err(Error::not_supported(format!(
+        "{what}, of which this knows nothing"
+    )))
 }
 
-/// The number of the MANIFEST that the content of `CURRENT` names, and on which speed disk the logs are.
+/// The number of the MANIFEST that the content of `CURRENT` names, and what stands on a speed disk.
 ///
 /// # Errors
 /// As [`parse_current`], `NotSupported` for marks of a later release only.
-pub fn parse_marked_current(content: &[u8]) -> Result<(u64, Option<SpeedMark>)> {
+pub fn parse_marked_current(content: &[u8]) -> Result<(u64, CurrentMarks)> {
     let first = content.iter().position(|&b| b == b'\n').map(|at| at + 1);
-    if let Some((name, mark)) = first.and_then(|at| content.split_at_checked(at))
-        && let Some((b'\n', mark)) = mark.split_last()
-        && let Some(mark) = std::str::from_utf8(mark).ok().map(SpeedMark::parse)
-        && let Some(mark) = mark?
+    if let Some((name, marks)) = first.and_then(|at| content.split_at_checked(at))
+        && !marks.is_empty()
+        && let Some(marks) = CurrentMarks::parse(marks)?
     {
-        return Ok((parse_plain_current(name)?, Some(mark)));
+        return Ok((parse_plain_current(name)?, marks));
     }
-    Ok((parse_plain_current(content)?, None))
+    Ok((parse_plain_current(content)?, CurrentMarks::default()))
 }
 
 fn parse_plain_current(content: &[u8]) -> Result<u64> {

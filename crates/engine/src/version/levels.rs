@@ -78,6 +78,8 @@ pub struct LevelOptions {
     pub path_count: usize,
     /// How much each path should hold, in bytes; empty with one path.
     pub path_targets: Vec<u64>,
+    /// Tables may be on a speed disk, whatever paths there are.
+    pub has_speed_dir: bool,
     /// A compaction filter must see what manual compactions touch.
     pub has_compaction_filter: bool,
     /// Seconds after which the data of a file moves a level down; 0 means never.
@@ -140,6 +142,7 @@ impl Default for LevelOptions {
             bottommost_compression: None,
             path_count: 1,
             path_targets: Vec::new(),
+            has_speed_dir: false,
             has_compaction_filter: false,
             ttl: 0,
             periodic_compaction_seconds: 0,

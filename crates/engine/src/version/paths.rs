@@ -4,9 +4,13 @@
 //! Tables of a flush go to the first. A compaction's output goes to the first directory that still has
 //! room for its level once all levels above it are full: sizes of levels are the targets of the options,
 //! level 0 counts as much as level 1, and what no directory has room for goes to the last.
+//!
+//! A directory on a speed disk has the path id [`SPEED_PATH`], whatever other directories there are: it is none of the
+//! user's. Which tables go there is decided table by table, by [`SpeedTables`].
 
 use super::LevelOptions;
 use super::filenames;
+use spanlith_speed::SpeedTables;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,10 +36,16 @@ impl DbPath {
 /// Most directories, as in RocksDB.
 pub const PATHS_MAX: usize = 4;
 
+/// Path id of tables on a speed disk: the largest that a MANIFEST holds. Without such a directory it is an id as any
+/// other.
+pub const SPEED_PATH: u32 = super::edit::MAX_PATH_ID;
+
 /// Directories by path id. Id 0 is the first; an id beyond the last means the last, as in RocksDB.
 #[derive(Clone, Debug)]
 pub struct FilePaths {
     paths: Arc<[DbPath]>,
+    /// The directory on a speed disk.
+    speed: Option<Arc<SpeedTables>>,
 }
 
 impl FilePaths {
@@ -43,6 +53,7 @@ impl FilePaths {
     pub fn one(dir: &Path) -> Self {
         Self {
             paths: Arc::new([DbPath::new(dir, u64::MAX)]),
+            speed: None,
         }
     }
 
@@ -51,15 +62,33 @@ impl FilePaths {
         debug_assert!(!paths.is_empty());
         Self {
             paths: paths.into(),
+            speed: None,
         }
     }
 
-    /// All directories, by path id.
+    /// The same, and a directory on a speed disk.
+    #[must_use]
+    pub fn with_speed(self, speed: Option<Arc<SpeedTables>>) -> Self {
+        Self { speed, ..self }
+    }
+
+    /// The directory on a speed disk, if there is one.
+    pub fn speed(&self) -> Option<&Arc<SpeedTables>> {
+        self.speed.as_ref()
+    }
+
+    /// All directories: the user's by path id, then the one on a speed disk.
     pub fn dirs(&self) -> impl Iterator<Item = &Path> {
+        let speed = self.speed.iter().map(|s| s.dir());
+        self.users().chain(speed)
+    }
+
+    /// The directories that users name, by path id.
+    pub fn users(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().map(|p| p.dir.as_path())
     }
 
-    /// Number of directories.
+    /// Number of directories that users name.
     pub fn count(&self) -> usize {
         self.paths.len()
     }
@@ -71,6 +100,9 @@ impl FilePaths {
 
     /// Directory of a path id.
     pub fn dir(&self, path_id: u32) -> &Path {
+        if let Some(speed) = self.speed.as_ref().filter(|_| path_id == SPEED_PATH) {
+            return speed.dir();
+        }
         let at = (path_id as usize).min(self.paths.len() - 1);
         &self.paths[at].dir
     }

@@ -30,7 +30,7 @@ pub struct SpeedMark {
 impl SpeedMark {
     /// Its line, with the line feed.
     pub fn line(&self) -> String {
-        let instance: String = self.instance.iter().map(|b| format!("{b:02x}")).collect();
+        let instance = hex(&self.instance);
         let state = if self.is_leaving { "leaves" } else { "stays" };
         let (epoch, target) = (self.epoch, &self.target);
         format!("{WORD} {VERSION} {instance} {epoch} {state} {target}\n")
@@ -73,7 +73,13 @@ impl SpeedMark {
     }
 }
 
-fn parse_instance(text: &str) -> Option<[u8; 16]> {
+/// Sixteen bytes as digits.
+pub(super) fn hex(bytes: &[u8; 16]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Reads what [`hex`] wrote.
+pub(super) fn parse_instance(text: &str) -> Option<[u8; 16]> {
     let mut out = [0; 16];
     if text.len() != 32 || !text.is_ascii() {
         return None;

@@ -19,6 +19,7 @@ use spanlith_env::{
     Access, FileSystem, IoActivity, IoPriority, OpenHow, PacedFile, RandomAccessFile, RateLimiter,
     SyncPace, WritableFile,
 };
+use spanlith_speed::SpeedTables;
 use spanlith_table::TableReader;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub struct TableIoOptions {
     pub rate_limiter: Option<Arc<RateLimiter>>,
     /// Counts what the limiter is asked for.
     pub statistics: Option<Arc<Statistics>>,
+    /// The directory of tables on a speed disk, whose files are counted and give way to the log.
+    pub speed: Option<Arc<SpeedTables>>,
 }
 
 impl Default for TableIoOptions {
@@ -64,6 +67,7 @@ impl Default for TableIoOptions {
             strict_bytes_per_sync: false,
             rate_limiter: None,
             statistics: None,
+            speed: None,
         }
     }
 }
@@ -76,6 +80,7 @@ pub struct TableIo {
     advise_random: bool,
     rate_limiter: Option<Arc<RateLimiter>>,
     statistics: Option<Arc<Statistics>>,
+    speed: Option<Arc<SpeedTables>>,
     /// Relaxed, as all numbers here: they stand for themselves.
     bytes_per_sync: AtomicU64,
     strict_bytes_per_sync: AtomicBool,
@@ -124,6 +129,7 @@ impl TableIo {
             advise_random: o.advise_random,
             rate_limiter: o.rate_limiter,
             statistics: o.statistics,
+            speed: o.speed,
             bytes_per_sync: AtomicU64::new(o.bytes_per_sync),
             strict_bytes_per_sync: AtomicBool::new(o.strict_bytes_per_sync),
             max_open_files: AtomicI32::new(o.max_open_files),
@@ -213,7 +219,10 @@ impl TableIo {
         if self.advise_random {
             file.advise(Access::Random);
         }
-        Ok(file)
+        Ok(match self.speed.as_ref().filter(|s| s.holds(path)) {
+            Some(speed) => speed.reader(file),
+            None => file,
+        })
     }
 
     /// Creates a table file. A flush goes before a compaction with the rate limiter; `is_urgent`, while
@@ -234,6 +243,9 @@ impl TableIo {
         } else {
             self.fs.create(path, activity)?
         };
+        if let Some(speed) = self.speed.as_ref().filter(|s| s.holds(path)) {
+            file = speed.writer(file);
+        }
         if let Some(times) = times {
             let times = times.clone();
             file = Box::new(MeteredFile { file, times });

@@ -62,6 +62,7 @@ const CORE: &str = include_str!("core_options.rs");
 const DEAD_RUNS: &str = include_str!("dead_runs.rs");
 const DISK: &str = include_str!("disk.rs");
 const SET: &str = include_str!("set_options.rs");
+const TABLES: &str = include_str!("speed_tables.rs");
 const STYLES: &str = include_str!("styles.rs");
 
 const NO_AUTO: &str = "disable_auto_compactions=true";
@@ -157,6 +158,21 @@ const OWN_DB: &[(&str, Row)] = &[
     (
         "min_free_bytes",
         Elsewhere(DISK, "a_lower_bound_of_free_space_lets_compactions_go_on"),
+    ),
+    (
+        "sd_placement",
+        Elsewhere(
+            TABLES,
+            "flushes_and_upper_levels_go_to_the_speed_disk_and_lower_ones_do_not",
+        ),
+    ),
+    (
+        "sd_tables_size",
+        Elsewhere(TABLES, "what_finds_no_room_goes_to_the_other_disk"),
+    ),
+    (
+        "sd_tables_bandwidth",
+        Elsewhere(TABLES, "levels_leave_a_disk_whose_bandwidth_is_taken"),
     ),
     ("write_throttle_policy", Unseen(PACE)),
     ("stage1_floor_rate", Unseen(PACE)),

@@ -62,6 +62,7 @@ mod set_options;
 mod shape;
 mod skipped;
 mod speed;
+mod speed_tables;
 mod sst_writer;
 mod styles;
 mod times;

@@ -25,6 +25,13 @@ pub const LOGS_DIR: &str = "logs";
 /// Own options of a database in memory whose logs are on a speed disk.
 pub const SPEED_DISK: &str = "sd_path=/fast/disk";
 
+/// Own options of a database in memory with tables in a directory of a speed disk: flushes and the level at the top.
+pub const SPEED_TABLES: &str = "sd_tables_path=/fast-tables;sd_placement=lad:1";
+
+/// The same, with the logs on a speed disk, too.
+pub const SPEED_BOTH: &str =
+    "sd_path=/fast/disk;sd_tables_path=/fast-tables;sd_placement=lad:2;sd_tables_size=100000";
+
 /// Makes that disk: 28 page groups of 64 KiB, so that logs outgrow it now and then.
 fn make_speed_disk(fs: &MemFs) {
     let path = Path::new("/fast/disk");

@@ -8,7 +8,7 @@ use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::histories::{HistoriesPlan, run_histories};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, run_model, run_program};
-use spanlith_stress::model::world::SPEED_DISK;
+use spanlith_stress::model::world::{SPEED_BOTH, SPEED_DISK, SPEED_TABLES};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use spanlith_testkit::{seed, test_name};
 
@@ -70,6 +70,31 @@ fn programs_differ_in_nothing_with_their_logs_on_a_speed_disk() {
     plan.own = SPEED_DISK;
     if let Err(failure) = run_model(&plan, |_| {}) {
         panic!("{failure}");
+    }
+}
+
+#[test]
+fn workloads_keep_their_promises_with_tables_on_a_speed_disk() {
+    let mut plan = CrashPlan::new(seed(test_name!()), 0);
+    plan.images = 1;
+    plan.double_one_in = 100;
+    plan.own = SPEED_TABLES;
+    let mut report = CrashReport::default();
+    // All of them: `spanlith-stress crash --set 'sd_tables_path=/fast-tables;sd_placement=lad:1'`.
+    run_workload(&plan, "sync", plan.seed, &mut report);
+    assert!(report.is_clean(), "{:#?}", report.failures);
+    assert!(report.states >= 50, "only {} states", report.states);
+}
+
+#[test]
+fn programs_differ_in_nothing_with_tables_on_a_speed_disk() {
+    for own in [SPEED_TABLES, SPEED_BOTH] {
+        let mut plan = ModelPlan::new(seed(test_name!()), 2_000);
+        plan.real_one_in = 0;
+        plan.own = own;
+        if let Err(failure) = run_model(&plan, |_| {}) {
+            panic!("{own}: {failure}");
+        }
     }
 }
 

@@ -37,6 +37,10 @@ impl Engine {
             let requests = self.requests.get();
             return Some(requests.map_or_else(String::new, |r| r.report()));
         }
+        if name == "spanlith.speed-tables" {
+            let tables = self.c.resources.tables.as_ref();
+            return Some(tables.map_or_else(String::new, |t| t.text()));
+        }
         let name = name.strip_prefix("rocksdb.")?;
         let sv = family.superversion.load_full();
         let (version, cache) = (&sv.version, &family.cache);

@@ -1,0 +1,539 @@
+//! The directory on a speed disk that holds tables: how much there is room for, how busy it is, and which new tables
+//! go there ([`crate::placement`]).
+//!
+//! Tables are ordinary files of that directory. Their bytes are counted while they are read and written; they are written
+//! in pieces that give way to the log ([`crate::gate`]). Nobody else asks the clock or takes the lock: a database without
+//! such a directory has nothing of this.
+
+use crate::disk::SpeedDisk;
+use crate::gate::PIECE_BYTES;
+use crate::placement::{Facts, Move, Placement, Pointer, Policy};
+use spanlith_base::Result;
+use spanlith_base::sync::Mutex;
+use spanlith_env::{Access, Clock, RandomAccessFile, ReadRequest, WritableFile};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A leaf among the locks of the engine.
+const RANK: u8 = 90;
+/// A look at the load weighs as one part of these.
+const WEIGHT: f64 = 5.0;
+
+/// Says what a database wants of the directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TablesOptions {
+    /// Which levels go there.
+    pub policy: Policy,
+    /// Bytes that tables may take; 0: as much as its file system has.
+    pub size: u64,
+    /// Bytes per second that the disk reads and writes; 0: nobody knows.
+    pub bandwidth: u64,
+    /// Bytes that stay free on its file system.
+    pub spare: u64,
+}
+
+/// Describes a table that is going to be written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NewTable {
+    /// Its level, counted from the top.
+    pub rank: u32,
+    /// The number of its file.
+    pub number: u64,
+    /// A flush writes it.
+    pub is_flush: bool,
+    /// Bytes that it is going to have, at most.
+    pub bytes: u64,
+}
+
+/// Says what the tables of a database take now.
+#[derive(Clone, Debug, Default)]
+pub struct TableBytes {
+    /// Bytes of tables in the directory.
+    pub there: u64,
+    /// Bytes of each level, wherever they are, from the top.
+    pub levels: Vec<u64>,
+    /// Bytes that flushes and compactions may write next.
+    pub reserved: u64,
+}
+
+/// Figures of the directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TablesUsage {
+    /// The pointer, in levels from the top; -1: nothing goes there.
+    pub levels: f64,
+    /// Bytes of tables at the last look, and of those begun since.
+    pub used: u64,
+    /// Bytes that tables may take, at the last look.
+    pub capacity: u64,
+    /// Bytes read since the open.
+    pub read: u64,
+    /// Bytes written since the open.
+    pub written: u64,
+    /// Nanoseconds that writes of tables waited for the log.
+    pub waited: u64,
+    /// Tables that belonged there and found no room.
+    pub refused: u64,
+}
+
+/// The counters behind [`TablesUsage`]. All are Relaxed: they order nothing.
+#[derive(Default)]
+struct Counters {
+    read: AtomicU64,
+    written: AtomicU64,
+    waited: AtomicU64,
+    refused: AtomicU64,
+    /// Bytes of tables begun since the last look.
+    begun: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    placement: Placement,
+    used: u64,
+    capacity: u64,
+    /// When the load was looked at, if it was, and what had been read and written then.
+    looked: Option<u64>,
+    moved: u64,
+    /// Share of the bandwidth, smoothed.
+    share: f64,
+}
+
+/// The disk that has the logs, too.
+struct SharedDisk {
+    disk: Arc<SpeedDisk>,
+    /// Nanoseconds of a durable write of a page, as calibrated; 0 if nobody did.
+    calibrated: u64,
+}
+
+/// The directory, while a database is open.
+pub struct SpeedTables {
+    dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    /// The speed disk of the logs, once it is attached.
+    log: OnceLock<SharedDisk>,
+    /// A copy of the pointer for who must not wait. Relaxed: it stands for itself.
+    pointer: AtomicI32,
+    state: Mutex<State>,
+    counters: Arc<Counters>,
+}
+
+impl std::fmt::Debug for SpeedTables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpeedTables")
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SpeedTables {
+    /// The directory `dir`, at which nothing was looked yet.
+    pub fn new(dir: &Path, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            dir: dir.to_path_buf(),
+            clock,
+            log: OnceLock::new(),
+            pointer: AtomicI32::new(Pointer::NOTHING.stored()),
+            state: Mutex::new(RANK, State::default()),
+            counters: Arc::default(),
+        }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Gives way to the logs on `disk` from now on, once.
+    pub fn share(&self, disk: &Arc<SpeedDisk>) {
+        disk.gate().measure(&self.clock);
+        // A database has one disk for its logs.
+        let _ = self.log.set(SharedDisk {
+            calibrated: disk.calibrated_nanos(),
+            disk: disk.clone(),
+        });
+    }
+
+    /// Returns whether `path` is a file of the directory.
+    pub fn holds(&self, path: &Path) -> bool {
+        path.parent() == Some(&self.dir)
+    }
+
+    /// The pointer of the last look.
+    pub fn pointer(&self) -> Pointer {
+        Pointer::load(self.pointer.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether tables that are there stay when they come to a level. Before the first look they do.
+    pub fn keeps(&self, rank: u32) -> bool {
+        self.state.lock().looked.is_none() || self.pointer().takes_any(rank)
+    }
+
+    /// Returns whether it is time for a look, and so for [`TableBytes`].
+    pub fn is_due(&self, options: &TablesOptions) -> bool {
+        let now = self.clock.monotonic_nanos();
+        self.state.lock().placement.is_due(options.policy, now)
+    }
+
+    /// Looks at space and load, and moves the pointer if the rule says so. `free` is what the file system has.
+    pub fn look(&self, options: &TablesOptions, bytes: TableBytes, free: u64) -> Option<Move> {
+        let now = self.clock.monotonic_nanos();
+        let log = self.log.get().and_then(|shared| {
+            let average = shared.disk.gate().average_nanos();
+            let is_known = average > 0 && shared.calibrated > 0;
+            is_known.then(|| average as f64 / shared.calibrated as f64)
+        });
+        let mut state = self.state.lock();
+        let bandwidth = self.share_of_bandwidth(&mut state, options.bandwidth, now);
+        self.counters.begun.store(0, Ordering::Relaxed);
+        state.used = bytes.there;
+        let rest = bytes
+            .there
+            .saturating_add(free.saturating_sub(options.spare));
+        state.capacity = match options.size {
+            0 => rest,
+            size => size.min(rest),
+        };
+        let facts = Facts {
+            now,
+            capacity: state.capacity,
+            used: bytes.there,
+            reserved: bytes.reserved,
+            levels: bytes.levels,
+            bandwidth,
+            log,
+        };
+        let moved = state.placement.look(options.policy, &facts);
+        let pointer = state.placement.pointer();
+        self.pointer.store(pointer.stored(), Ordering::Relaxed);
+        moved
+    }
+
+    /// The smoothed share of the bandwidth that tables took; `None` while nobody knows the bandwidth.
+    fn share_of_bandwidth(&self, state: &mut State, bandwidth: u64, now: u64) -> Option<f64> {
+        let c = &self.counters;
+        let moved = c.read.load(Ordering::Relaxed) + c.written.load(Ordering::Relaxed);
+        let is_first = state.looked.is_none();
+        let passed = now.saturating_sub(state.looked.unwrap_or(0));
+        let bytes = moved.saturating_sub(state.moved);
+        state.looked = Some(now);
+        state.moved = moved;
+        if bandwidth == 0 || passed == 0 {
+            return None;
+        }
+        let rate = bytes as f64 * 1e9 / passed as f64;
+        let share = rate / bandwidth as f64;
+        state.share = match is_first {
+            true => share,
+            // A long pause counts as much as the seconds that it took.
+            false => {
+                let weight = (passed as f64 / 1e9 / WEIGHT).min(1.0);
+                state.share * (1.0 - weight) + share * weight
+            }
+        };
+        Some(state.share)
+    }
+
+    /// Returns whether a new table goes into the directory. `free` is what its file system has.
+    pub fn takes(&self, options: &TablesOptions, table: &NewTable, free: u64) -> bool {
+        let pointer = self.pointer();
+        if !pointer.takes(table.rank, table.number, table.is_flush) {
+            return false;
+        }
+        let (used, capacity) = {
+            let state = self.state.lock();
+            (state.used, state.capacity)
+        };
+        let begun = self.counters.begun.load(Ordering::Relaxed);
+        let needed = used.saturating_add(begun).saturating_add(table.bytes);
+        if needed > capacity || free < table.bytes.saturating_add(options.spare) {
+            self.note_full();
+            return false;
+        }
+        self.counters
+            .begun
+            .fetch_add(table.bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// A table that belongs there finds no room: fewer levels go there from now on.
+    pub fn note_full(&self) {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        let now = self.clock.monotonic_nanos();
+        let mut state = self.state.lock();
+        if state.placement.note_full(now).is_some() {
+            let pointer = state.placement.pointer();
+            self.pointer.store(pointer.stored(), Ordering::Relaxed);
+        }
+    }
+
+    /// Figures of now.
+    pub fn usage(&self) -> TablesUsage {
+        let c = &self.counters;
+        let state = self.state.lock();
+        TablesUsage {
+            levels: state.placement.pointer().levels(),
+            used: state.used + c.begun.load(Ordering::Relaxed),
+            capacity: state.capacity,
+            read: c.read.load(Ordering::Relaxed),
+            written: c.written.load(Ordering::Relaxed),
+            waited: c.waited.load(Ordering::Relaxed),
+            refused: c.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A file of the directory that is written in pieces which give way to the log.
+    pub fn writer(self: &Arc<Self>, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        let tables = self.clone();
+        Box::new(Yielding { file, tables })
+    }
+
+    /// A file of the directory whose reads are counted.
+    pub fn reader(&self, file: Arc<dyn RandomAccessFile>) -> Arc<dyn RandomAccessFile> {
+        let counters = self.counters.clone();
+        Arc::new(Counted { file, counters })
+    }
+}
+
+/// A table that is written.
+struct Yielding {
+    file: Box<dyn WritableFile>,
+    tables: Arc<SpeedTables>,
+}
+
+impl WritableFile for Yielding {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        let Some(shared) = self.tables.log.get() else {
+            self.file.append(data)?;
+            let written = &self.tables.counters.written;
+            written.fetch_add(data.len() as u64, Ordering::Relaxed);
+            return Ok(());
+        };
+        for piece in data.chunks(PIECE_BYTES) {
+            let waited = shared.disk.gate().give_way(&*self.tables.clock);
+            let c = &self.tables.counters;
+            c.waited.fetch_add(waited, Ordering::Relaxed);
+            let at = self.file.len();
+            self.file.append(piece)?;
+            c.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            // Otherwise the pieces gather in the page cache, and go to the disk as one.
+            self.file.write_back(at, piece.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()
+    }
+
+    fn expect_sync(&mut self) {
+        self.file.expect_sync();
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+
+    fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.file.write_back(offset, len)
+    }
+
+    fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.file.write_back_strictly(offset, len)
+    }
+
+    fn truncate(&mut self, len: u64) -> Result<()> {
+        self.file.truncate(len)
+    }
+
+    fn preallocate(&mut self, len: u64) {
+        self.file.preallocate(len);
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.file.close()
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+/// A table that is read.
+struct Counted {
+    file: Arc<dyn RandomAccessFile>,
+    counters: Arc<Counters>,
+}
+
+impl RandomAccessFile for Counted {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let n = self.file.read_at(offset, buf)?;
+        self.counters.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+
+    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
+        self.file.read_many(requests);
+        let read = requests
+            .iter()
+            .filter_map(|r| r.result.as_ref().ok())
+            .map(|n| *n as u64);
+        self.counters.read.fetch_add(read.sum(), Ordering::Relaxed);
+    }
+
+    fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn advise(&self, access: Access) {
+        self.file.advise(access);
+    }
+
+    fn read_ahead(&self, offset: u64, len: usize) {
+        self.file.read_ahead(offset, len);
+    }
+
+    fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{FormatOptions, format_disk};
+    use crate::target::Target;
+    use spanlith_env::{Env, FileSystem, IoActivity, MemFs};
+    use std::time::Duration;
+
+    const MIB: u64 = 1 << 20;
+
+    fn world() -> (Arc<MemFs>, Env, Arc<SpeedTables>) {
+        let mem = Arc::new(MemFs::new());
+        mem.create_dir_if_missing(Path::new("/fast")).unwrap();
+        let env = Env::test(mem.clone(), 1).0;
+        let tables = Arc::new(SpeedTables::new(Path::new("/fast"), env.clock.clone()));
+        (mem, env, tables)
+    }
+
+    fn table(bytes: u64) -> NewTable {
+        NewTable {
+            bytes,
+            is_flush: true,
+            ..NewTable::default()
+        }
+    }
+
+    #[test]
+    fn what_finds_no_room_goes_elsewhere_and_fewer_levels_follow() {
+        let (_, env, tables) = world();
+        let options = TablesOptions {
+            size: 10 * MIB,
+            ..TablesOptions::default()
+        };
+        assert!(
+            !tables.takes(&options, &table(1), u64::MAX),
+            "not looked yet"
+        );
+        assert!(tables.is_due(&options));
+        let bytes = || TableBytes {
+            there: 2 * MIB,
+            levels: vec![2 * MIB, MIB, MIB],
+            reserved: 0,
+        };
+        assert_eq!(tables.look(&options, bytes(), u64::MAX), Some(Move::Set));
+        assert!(!tables.is_due(&options));
+        assert!((tables.usage().levels - 3.0).abs() < 1e-9);
+        assert!(tables.takes(&options, &table(5 * MIB), u64::MAX));
+        assert!(!tables.takes(&options, &table(4 * MIB), u64::MAX));
+        assert!((tables.usage().levels - 2.5).abs() < 1e-9);
+        assert!(
+            !tables.takes(&options, &table(3 * MIB), 2 * MIB),
+            "the file system"
+        );
+        assert!(tables.takes(&options, &table(3 * MIB), 3 * MIB));
+        let usage = tables.usage();
+        assert_eq!(
+            (usage.used, usage.capacity, usage.refused),
+            (10 * MIB, 10 * MIB, 2)
+        );
+        // Without a size of its own it is what the file system has.
+        env.clock.sleep(Duration::from_secs(2));
+        let free = TablesOptions {
+            spare: MIB,
+            ..TablesOptions::default()
+        };
+        tables.look(&free, bytes(), 4 * MIB);
+        assert_eq!(tables.usage().capacity, 5 * MIB);
+    }
+
+    #[test]
+    fn reads_and_writes_are_a_share_of_the_bandwidth() {
+        let (mem, env, tables) = world();
+        let path = Path::new("/fast/1.sst");
+        assert!(tables.holds(path) && !tables.holds(Path::new("/fast/x/1.sst")));
+        let options = TablesOptions {
+            bandwidth: 2 * MIB,
+            ..TablesOptions::default()
+        };
+        env.clock.sleep(Duration::from_secs(1));
+        let look = |s| {
+            env.clock.sleep(Duration::from_secs(s));
+            let levels = vec![MIB; 4];
+            tables.look(
+                &options,
+                TableBytes {
+                    levels,
+                    ..TableBytes::default()
+                },
+                1000 * MIB,
+            )
+        };
+        assert_eq!(look(0), Some(Move::Set));
+        let mut file = tables.writer(mem.create(path, IoActivity::Flush).unwrap());
+        file.append(&vec![1; 5 * MIB as usize]).unwrap();
+        file.close().unwrap();
+        let file = tables.reader(mem.open_random(path).unwrap());
+        let mut buf = vec![0; 4 * MIB as usize];
+        assert_eq!(file.read_at(0, &mut buf).unwrap() as u64, 4 * MIB);
+        let usage = tables.usage();
+        assert_eq!((usage.read, usage.written), (4 * MIB, 5 * MIB));
+        // 9 MiB in 5 s are 90 % of the bandwidth.
+        assert_eq!(look(5), Some(Move::Load));
+        // Then nothing.
+        assert_eq!(look(5), None, "it went up a moment ago");
+        assert_eq!(look(30), Some(Move::Room));
+    }
+
+    #[test]
+    fn writes_of_tables_come_in_pieces_between_those_of_the_log() {
+        let (mem, env, tables) = world();
+        mem.make_device(Path::new("/sd"), 2 << 20).unwrap();
+        let device = Target::parse("/sd").unwrap().open(&*mem, false).unwrap();
+        let options = FormatOptions {
+            group_bytes: 64 << 10,
+            ..FormatOptions::default()
+        };
+        format_disk(&*device, &options, *b"0123456789abcdef").unwrap();
+        let disk = SpeedDisk::open(device, &crate::SpeedOptions::default()).unwrap();
+        tables.share(&disk);
+        let path = Path::new("/fast/2.sst");
+        let mut file = tables.writer(mem.create(path, IoActivity::Compaction).unwrap());
+        let data: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
+        file.append(&data).unwrap();
+        assert_eq!(tables.usage().waited, 0);
+        let under_way = disk.gate().enter();
+        let before = env.clock.monotonic_nanos();
+        file.append(&data).unwrap();
+        // Five pieces, each after one step.
+        assert_eq!(tables.usage().waited, 5 * 50_000);
+        assert_eq!(env.clock.monotonic_nanos() - before, 5 * 50_000);
+        drop(under_way);
+        file.sync().unwrap();
+        file.close().unwrap();
+        assert_eq!(
+            mem.read_file(path).unwrap(),
+            [&data[..], &data[..]].concat()
+        );
+    }
+}
