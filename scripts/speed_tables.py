@@ -21,7 +21,7 @@ class Writer(Rocks):
         super().__init__(path)
         for name in ("rocksdb_writeoptions_create", "rocksdb_flushoptions_create"):
             getattr(self.l, name).restype = ctypes.c_void_p
-        self.l.rocksdb_options_set_create_if_missing(ctypes.c_void_p(self.options), ctypes.c_ubyte(1))
+        self.l.rocksdb_options_set_create_if_missing(self.options, ctypes.c_ubyte(1))
         self.write = ctypes.c_void_p(self.l.rocksdb_writeoptions_create())
         self.read = ctypes.c_void_p(self.l.rocksdb_readoptions_create())
 

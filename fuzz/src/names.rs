@@ -2,8 +2,9 @@
 
 use spanlith::version::filenames::{
     blob_file_name, current_content, info_log_prefix, log_file_name, manifest_file_name,
-    old_info_log_file_name, options_file_name, options_temp_file_name, parse_current,
-    parse_file_name_with_log_prefix, table_file_name, temp_file_name,
+    marked_current_content, old_info_log_file_name, options_file_name, options_temp_file_name,
+    parse_current, parse_file_name_with_log_prefix, parse_marked_current, table_file_name,
+    temp_file_name,
 };
 use spanlith::version::{FileKind, parse_file_name};
 use spanlith_base::coding::{
@@ -58,6 +59,12 @@ pub fn current(data: &[u8]) {
             parse_current(current_content(number).as_bytes()).ok(),
             Some(number)
         );
+    }
+    // With what stands on a speed disk.
+    if let Ok((number, marks)) = parse_marked_current(data) {
+        let written = marked_current_content(number, &marks);
+        let again = parse_marked_current(written.as_bytes());
+        assert_eq!(again.ok(), Some((number, marks)));
     }
 }
 

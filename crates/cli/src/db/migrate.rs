@@ -69,8 +69,8 @@ impl Migrate {
             Some(to) => self.to_speed_disk(to),
             None if self.to_files => self.to_files(),
             None => {
-                let hint = "spanlith db migrate --to-files --db DIR, or --to-speed-disk DIR; a speed disk for the logs is \
-                            taken by --set sd_path=DISK";
+                let hint = "--to-files brings logs and tables back into files, --to-speed-disk DIR takes tables there; a speed \
+                            disk for the logs is taken by --set sd_path=DISK";
                 Err(Usage::new("db migrate knows two ways", hint).into())
             }
         }

@@ -35,6 +35,7 @@ pub(crate) use current::{read_current, read_marked_current};
 pub(crate) use evidence::{LogJudge, of_manifest};
 pub(crate) use lost::{LOST_DIR, destroy_lost, free_name, put_aside};
 pub(crate) use open::{list_families, open};
+pub(crate) use relocate::manifest_of_copy;
 pub use request::OpenRequest;
 pub use speed::{ToFiles, migrate_to_files};
 pub(crate) use speed::{is_copy, release_destroyed};

@@ -6,14 +6,16 @@
 
 use super::evidence::of_manifest;
 use crate::core::write_current;
-use crate::version::{CurrentMarks, VersionEdit, filenames, parse_file_name};
+use crate::version::{CurrentMarks, SPEED_PATH, VersionEdit, filenames, parse_file_name};
 use spanlith_base::byte_text::text_of_bytes;
-use spanlith_base::{Error, Result};
-use spanlith_env::{Env, IoActivity};
+use spanlith_base::sync::Mutex;
+use spanlith_base::{Error, FileNumber, Result};
+use spanlith_env::{Env, IoActivity, SequentialFile, WritableFile};
 use spanlith_wal::record::framed_len;
 use spanlith_wal::{LogReader, LogWriter, ReadEvent};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A table that the MANIFEST names.
 #[derive(Clone, Debug)]
@@ -44,21 +46,38 @@ impl Tables {
     /// `Corruption` if it is damaged; a torn end is none. Those of the file.
     pub(super) fn read(env: &Env, dir: &Path, number: u64) -> Result<Self> {
         let path = dir.join(filenames::manifest_file_name(number));
+        let file = env.fs.open_sequential(&path)?;
+        let (me, torn_at, mark) = Self::replay(file, number, &path)?;
+        if of_manifest(env, &path, torn_at, mark)?.is_damaged {
+            let text = "the MANIFEST is damaged: what had been durable cannot be read";
+            return Err(Error::corruption(text)
+                .with_path(&path)
+                .with_offset(torn_at));
+        }
+        Ok(me)
+    }
+
+    /// The records of a MANIFEST, where they end, and how many bytes they say had been durable.
+    fn replay(
+        file: Box<dyn SequentialFile>,
+        number: u64,
+        path: &Path,
+    ) -> Result<(Self, u64, Option<u64>)> {
         let mut me = Self {
             edits: Vec::new(),
             live: BTreeMap::new(),
             families: BTreeMap::from([(0, "default".to_string())]),
             next_file: number + 1,
         };
-        let mut reader = LogReader::new(env.fs.open_sequential(&path)?, 0);
+        let mut reader = LogReader::new(file, 0);
         let mut mark = None;
         let mut group = Vec::new();
         let torn_at = loop {
             let before = reader.position();
-            match reader.next_event().map_err(|e| e.with_path(&path))? {
+            match reader.next_event().map_err(|e| e.with_path(path))? {
                 ReadEvent::Record { offset, .. } => {
                     let edit = VersionEdit::decode(reader.record());
-                    let edit = edit.map_err(|e| e.with_offset(offset).with_path(&path))?;
+                    let edit = edit.map_err(|e| e.with_offset(offset).with_path(path))?;
                     mark = mark.max(edit.manifest_mark);
                     let is_last = edit.remaining_in_atomic_group.is_none_or(|left| left == 0);
                     group.push(edit);
@@ -72,18 +91,12 @@ impl Tables {
                 event => {
                     let foreign = || Error::corruption("a record that belongs into a log");
                     let e = event.into_error().unwrap_or_else(foreign);
-                    return Err(e.with_path(&path));
+                    return Err(e.with_path(path));
                 }
             }
         };
-        if of_manifest(env, &path, torn_at, mark)?.is_damaged {
-            let text = "the MANIFEST is damaged: what had been durable cannot be read";
-            return Err(Error::corruption(text)
-                .with_path(&path)
-                .with_offset(torn_at));
-        }
         me.live.retain(|_, t| me.families.contains_key(&t.family));
-        Ok(me)
+        Ok((me, torn_at, mark))
     }
 
     fn add(&mut self, edit: VersionEdit) {
@@ -171,12 +184,7 @@ impl Tables {
         let numbers = env.fs.list(dir)?.into_iter();
         let numbers = numbers.filter_map(|name| parse_file_name(&name)?.number());
         let number = numbers.fold(self.next_file, |next, n| next.max(n.saturating_add(1)));
-        self.edits.push(VersionEdit {
-            next_file_number: Some(number.saturating_add(1)),
-            ..VersionEdit::default()
-        });
-        self.edits.iter_mut().for_each(change);
-        let records = encode(&mut self.edits);
+        let records = self.records(number, change);
         let path = dir.join(filenames::manifest_file_name(number));
         let mut writer = LogWriter::new(env.fs.create(&path, IoActivity::Manifest)?, 0);
         for record in &records {
@@ -187,6 +195,98 @@ impl Tables {
         let open = env.fs.open_dir(dir)?;
         open.sync()?;
         write_current(env, dir, &*open, number, marks)
+    }
+}
+
+impl Tables {
+    /// The records of a MANIFEST `number` that says the same, but for what `change` changes.
+    fn records(&mut self, number: u64, change: impl Fn(&mut VersionEdit)) -> Vec<Vec<u8>> {
+        self.edits.push(VersionEdit {
+            next_file_number: Some(number.saturating_add(1)),
+            ..VersionEdit::default()
+        });
+        self.edits.iter_mut().for_each(change);
+        encode(&mut self.edits)
+    }
+}
+
+/// A MANIFEST for a copy of a database, which has the tables of its speed disk among the others: the first `len` bytes of
+/// MANIFEST `number` with other path ids, as MANIFEST `new`. RocksDB looks up the directory of a path id when it deletes
+/// a table, and must not find one that is not there.
+///
+/// # Errors
+/// As of reading it.
+pub(crate) fn manifest_of_copy(
+    env: &Env,
+    dir: &Path,
+    (number, len): (FileNumber, u64),
+    new: FileNumber,
+) -> Result<Vec<u8>> {
+    let path = dir.join(filenames::manifest_file_name(number));
+    let file = env.fs.open_sequential(&path)?;
+    let front = Box::new(Front { file, left: len });
+    let (mut tables, _, _) = Tables::replay(front, number, &path)?;
+    let records = tables.records(new, |edit| {
+        for f in &mut edit.new_files {
+            if f.path_id == SPEED_PATH {
+                f.path_id = 0;
+            }
+        }
+    });
+    let bytes = Arc::new(Mutex::new(RANK, Vec::new()));
+    let file = InMemory(bytes.clone(), path);
+    let mut writer = LogWriter::new(Box::new(file), 0);
+    for record in &records {
+        writer.add_record(record)?;
+    }
+    writer.close()?;
+    let bytes = std::mem::take(&mut *bytes.lock());
+    Ok(bytes)
+}
+
+/// The first bytes of a file that may grow.
+struct Front {
+    file: Box<dyn SequentialFile>,
+    left: u64,
+}
+
+impl SequentialFile for Front {
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let most = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        let n = self.file.read(buf.get_mut(..most).unwrap_or_default())?;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}
+
+/// A leaf among the engine's locks.
+const RANK: u8 = 90;
+
+/// A file that is kept in memory, called as the one that it is made of.
+struct InMemory(Arc<Mutex<Vec<u8>>>, PathBuf);
+
+impl WritableFile for InMemory {
+    fn append(&mut self, data: &[u8]) -> Result<()> {
+        self.0.lock().extend_from_slice(data);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.0.lock().len() as u64
+    }
+
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn path(&self) -> &Path {
+        &self.1
     }
 }
 

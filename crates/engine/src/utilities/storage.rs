@@ -11,10 +11,12 @@ use crate::db::Db;
 use crate::listener::FlushReason;
 use crate::options::sidecar::SIDECAR_FILE;
 use crate::options::{FlushOptions, Temperature};
+use crate::recovery::manifest_of_copy;
 use crate::version::{FileKind, Version, filenames, parse_file_name};
 use spanlith_base::{FileNumber, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Describes what a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +169,8 @@ struct Moment {
     manifest: FileNumber,
     /// Bytes of the MANIFEST; `None` if nobody writes it.
     manifest_len: Option<u64>,
+    /// A number that no file has.
+    next_file: FileNumber,
     /// Logs that recovery may need, oldest first, and their bytes, as far as those are known.
     logs: Vec<(FileNumber, Option<u64>)>,
 }
@@ -268,6 +272,7 @@ impl Engine {
                 .collect(),
             manifest: manifest.number,
             manifest_len: manifest.writer.as_ref().map(|w| w.len()),
+            next_file: self.next_file.load(Ordering::Relaxed),
             logs,
         })
     }
@@ -327,14 +332,23 @@ impl Engine {
     }
 
     fn add_manifest(&self, files: &mut Vec<StorageFile>, moment: &Moment) -> Result<()> {
-        let (dir, number) = (&self.c.dir, moment.manifest);
-        let name = filenames::manifest_file_name(number);
-        let size = match moment.manifest_len {
+        let (dir, mut number) = (&self.c.dir, moment.manifest);
+        let mut name = filenames::manifest_file_name(number);
+        let mut size = match moment.manifest_len {
             Some(len) => len,
             None => self.c.env.fs.size(&dir.join(&name))?,
         };
+        let mut contents = None;
+        if self.c.resources.tables.is_some() {
+            let new = moment.next_file;
+            let bytes = manifest_of_copy(&self.c.env, dir, (number, size), new)?;
+            (number, size) = (new, bytes.len() as u64);
+            name = filenames::manifest_file_name(number);
+            contents = Some(bytes);
+        }
         files.push(StorageFile {
             is_trimmed: true,
+            contents,
             ..file(StorageKind::Manifest, number, name, dir, size)
         });
         let contents = filenames::current_content(number).into_bytes();

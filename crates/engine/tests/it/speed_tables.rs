@@ -1,14 +1,15 @@
 //! Databases with tables in a directory of a speed disk.
 
 use spanlith::options::{DbOptions, SdPlacement};
-use spanlith::version::FilePaths;
+use spanlith::version::{FilePaths, VersionEdit, filenames};
 use spanlith::{
-    BackupEngine, BackupOptions, CompactRangeOptions, CreateBackupOptions, Db, DbPath, ErrorKind,
-    FamilyOptions, MovedTables, OpenBuilder, RestoreOptions, SubCode, migrate_tables_to_files,
-    migrate_to_speed_disk,
+    BackupEngine, BackupOptions, BottommostCompaction, CompactRangeOptions, CreateBackupOptions,
+    Db, DbPath, ErrorKind, FamilyOptions, MovedTables, OpenBuilder, RestoreOptions, SubCode,
+    migrate_tables_to_files, migrate_to_speed_disk,
 };
 use spanlith_env::{Env, FaultFs, FaultRule, FileSystem, MemFs, OpClass};
 use spanlith_speed::Policy;
+use spanlith_wal::{LogReader, ReadEvent};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -265,10 +266,11 @@ fn copies_have_all_tables_in_one_directory_and_may_get_a_disk_of_their_own() {
     for dir in ["/copy", "/restored"] {
         let text = mem.read_file(&Path::new(dir).join("CURRENT")).unwrap();
         assert_eq!(text.iter().filter(|&&b| b == b'\n').count(), 1, "{dir}");
+        // RocksDB looks up the directory of each path id.
+        assert!(path_ids(&mem, dir).iter().all(|id| *id == 0), "{dir}");
         let db = at(&env, dir).open().unwrap();
         check(&db, 2);
         db.close().unwrap();
-        // Their MANIFEST has the largest path id, which means something else from now on.
         let own = format!("sd_tables_path={dir}-fast;sd_placement=lad:1");
         let db = at(&env, dir).set(own).unwrap().open().unwrap();
         check(&db, 2);
@@ -277,6 +279,56 @@ fn copies_have_all_tables_in_one_directory_and_may_get_a_disk_of_their_own() {
         check(&db, 3);
         db.close().unwrap();
     }
+}
+
+/// Path ids of tables in the current MANIFEST.
+fn path_ids(mem: &MemFs, dir: &str) -> Vec<u32> {
+    let content = mem.read_file(&Path::new(dir).join("CURRENT")).unwrap();
+    let (number, _) = filenames::parse_marked_current(&content).unwrap();
+    let path = Path::new(dir).join(filenames::manifest_file_name(number));
+    let mut reader = LogReader::new(mem.open_sequential(&path).unwrap(), 0);
+    let mut ids = Vec::new();
+    while let ReadEvent::Record { .. } = reader.next_event().unwrap() {
+        let edit = VersionEdit::decode(reader.record()).unwrap();
+        ids.extend(edit.new_files.iter().map(|f| f.path_id));
+    }
+    assert!(!ids.is_empty());
+    ids
+}
+
+/// A database with four directories gives its copies the largest path id, which means something else once there is a
+/// speed disk.
+#[test]
+fn a_copy_with_the_largest_path_id_takes_a_speed_disk() {
+    let (mem, env) = world();
+    let paths: Vec<DbPath> = (0..4).map(|n| DbPath::new(format!("/p{n}"), 1)).collect();
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    let open = |dir: &str| Db::builder(dir).env(env.clone()).options(options.clone());
+    let db = open(DB).db_paths(paths).open().unwrap();
+    db.default_cf().put("k", "v").unwrap();
+    db.flush(true).unwrap();
+    let far = CompactRangeOptions {
+        target_path_id: 3,
+        bottommost: BottommostCompaction::Force,
+        ..CompactRangeOptions::default()
+    };
+    let cf = db.default_cf();
+    cf.compact_range_opt(None, None, &far).unwrap();
+    db.checkpoint("/copy").unwrap();
+    db.close().unwrap();
+    assert_eq!(tables(&*mem, "/p3").len(), 1);
+    assert!(path_ids(&mem, "/copy").contains(&3));
+    let own = format!("sd_tables_path={FAST};sd_placement=lad:1");
+    let db = open("/copy").set(own).unwrap().open().unwrap();
+    assert_eq!(db.default_cf().get("k").unwrap().unwrap().as_ref(), b"v");
+    db.default_cf().put("l", "w").unwrap();
+    db.flush(true).unwrap();
+    db.close().unwrap();
+    let db = open("/copy").open().unwrap();
+    assert_eq!(db.default_cf().iter().count(), 2);
+    db.close().unwrap();
+    assert_eq!(tables(&*mem, FAST).len(), 1);
 }
 
 #[test]
