@@ -48,7 +48,7 @@ PLANTS = [
      "let mut visible = keys::tag_sequence(tag) <= self.parts.snapshot;",
      "let mut visible = keys::tag_sequence(tag) < self.parts.snapshot;"),
     ("the directory is not synced behind a new table", ENGINE + "flush/job.rs",
-     "let Err(e) = engine.sync_tables_dir(r.family.cache.paths.dir(0))", "let Err(e) = Ok::<(), spanlith_base::Error>(())"),
+     "let Err(e) = engine.sync_flushed(r.family, path_id, !built.blobs.is_empty())", "let Err(e) = Ok::<(), spanlith_base::Error>(())"),
     ("logs are retired before the flush is recorded", ENGINE + "flush/job.rs",
      "        let installed = self.log_and_apply_all(edits, |state| {",
      "        self.plant();\n        let installed = self.log_and_apply_all(edits, |state| {"),
@@ -97,7 +97,7 @@ PLANTS = [
      "        let _ = self.out.flush();\n        let _ = self.out.sync();\n"
      "        let _ = self.out.file.close();\n"),
     ("the directory of outputs is not synced if that fails", ENGINE + "compaction/job.rs",
-     "failed = self.c.dirs.sync(dir).err();", "let _ = self.c.dirs.sync(dir);"),
+     "failed = synced.find_map(Result::err);", "let _ = synced.find_map(Result::err);"),
     ("a compaction passes over an entry", ENGINE + "compaction/iterator.rs",
      "            self.input.next_inlined();\n            if self.find_plain() {\n",
      "            self.input.next_inlined();\n            if self.entries.is_multiple_of(97) && self.input.valid() {\n"
@@ -208,8 +208,8 @@ SWITCHES = [
      "        if !ON {\n            ended?;\n        }\n"),
     (31, "crates/table/src/builder.rs", "            ended?;\n",
      "            let _ = ON || ended.map(|()| false)?;\n"),
-    (33, ENGINE + "compaction/job.rs", "failed = self.c.dirs.sync(dir).err();",
-     "failed = self.c.dirs.sync(dir).err().filter(|_| !ON);"),
+    (33, ENGINE + "compaction/job.rs", "failed = synced.find_map(Result::err);",
+     "failed = synced.find_map(Result::err).filter(|_| !ON);"),
 ]
 SWITCH = """
 /// Whether a plant is switched on.
