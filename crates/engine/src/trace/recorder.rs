@@ -18,7 +18,7 @@ use spanlith_env::{Clock, FileSystem, IoActivity};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// The file, held during I/O; below the locks of file systems.
 const SINK_RANK: u8 = 94;
@@ -310,17 +310,18 @@ impl Recorder {
             buffers.is_closed |= is_last;
             buffers.all.clone()
         };
+        let mut gone = Vec::new();
         for buffer in &buffers {
+            // A thread that is gone: nobody but the list and this copy has its buffer. Looked at before its bytes are taken,
+            // since until it goes it may add some. Acquire: the lock below comes after its last one.
+            if Arc::strong_count(buffer) == 2 {
+                fence(Ordering::Acquire);
+                gone.push(buffer.index);
+            }
             let mut state = buffer.state.lock();
             state.is_closed |= is_last;
             sink.take(buffer.index, &mut state.bytes);
         }
-        // Threads that are gone: nobody but the list and this copy has their buffers.
-        let gone: Vec<u32> = buffers
-            .iter()
-            .filter(|b| Arc::strong_count(b) == 2)
-            .map(|b| b.index)
-            .collect();
         if !gone.is_empty() {
             self.buffers.lock().all.retain(|b| !gone.contains(&b.index));
             sink.forget(&gone);
