@@ -9,7 +9,7 @@ use crate::fail::Usage;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use spanlith_pace::ThrottlePolicy;
-use spanlith_workload::sim::{Outcome, Params, random_params, run};
+use spanlith_workload::sim::{Outcome, Params, random_params, run, run_settled};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -257,7 +257,7 @@ impl Lsm {
             for set in 0..sets {
                 let seed = self.seed.wrapping_add(set);
                 let params = random_params(seed, policy);
-                let o = run(&params);
+                let o = run_settled(&params);
                 if tally.add(&params, &o) {
                     failed_any = true;
                     // A set that fails can be looked at by its seed.

@@ -1,12 +1,12 @@
 //! Measures the space that compactions give back: whether there is any, and how fast it comes.
 //!
-//! Whoever is slowed down because space runs out waits for compactions that drop what nobody reads any more. A tree in which
+//! A writer who is slowed down because space runs out waits for compactions that drop what nobody reads any more. A tree in which
 //! every key is written once has nothing to drop, and its writers would wait for nothing: the last compactions tell the two
 //! apart.
 
 use crate::work_debt::Change;
 
-/// What of the compactions before counts beside the latest.
+/// Weight of the compactions before, beside the latest.
 const KEPT: f64 = 0.8;
 /// Least share of what compactions read that they have to give back for writers to wait for it.
 const SHARE_MIN: f64 = 0.02;

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a line says.
+/// The kind of thing that a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Delay,
@@ -45,7 +45,7 @@ struct Note {
     text: String,
 }
 
-/// What the notes come to.
+/// The sum of the notes.
 #[derive(Debug, Default, PartialEq)]
 struct Summary {
     delays: u64,
@@ -115,7 +115,7 @@ pub fn run(dir: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a line of a log says of writes; `None` if that is nothing.
+/// Returns what a line of a log says of writes; `None` if that is nothing.
 fn note(line: &str) -> Option<Note> {
     let (time, rest) = line.split_once(' ')?;
     let micros = micros(time)?;

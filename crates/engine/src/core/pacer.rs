@@ -8,6 +8,7 @@ use super::background_error::Place;
 use super::engine::gate;
 use super::hiding::garbage;
 use super::progress::FlushProgress;
+use super::space_room::space_facts;
 use super::state::{DbState, FamilyState, rank};
 use super::{Engine, Family};
 use spanlith_base::sync::Mutex;
@@ -394,7 +395,7 @@ impl Engine {
             memory,
             level0,
             debt,
-            space: self.space_facts(f.pace.garbage, compacts && f.pace.space.gives()),
+            space: space_facts(self, f.pace.garbage, compacts && f.pace.space.gives()),
         };
         let expansion = f.pace.expansion();
         let in_payload = |bytes: u64| (bytes as f64 * expansion) as u64;

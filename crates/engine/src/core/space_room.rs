@@ -74,23 +74,21 @@ fn fullness(s: &SpaceFacts) -> f64 {
     }
 }
 
-impl Engine {
-    /// The space that is scarcest for a family whose budget of garbage is `garbage`. `gives` says whether a compaction that
-    /// runs or is due gives space back; without one there is no pressure.
-    pub(super) fn space_facts(&self, garbage: SpaceFacts, gives: bool) -> SpaceFacts {
-        let disk = self.throttle.room().disk();
-        let manager = self.c.resources.sst_files.as_deref();
-        let limit = manager.map_or_else(SpaceFacts::default, limit);
-        let mut scarcest = garbage;
-        for other in [disk, limit] {
-            if fullness(&other) > fullness(&scarcest) {
-                scarcest = other;
-            }
+/// The space that is scarcest for a family whose budget of garbage is `garbage`. `gives` says whether a compaction that
+/// runs or is due gives space back; without one there is no pressure.
+pub(super) fn space_facts(engine: &Engine, garbage: SpaceFacts, gives: bool) -> SpaceFacts {
+    let disk = engine.throttle.room().disk();
+    let manager = engine.c.resources.sst_files.as_deref();
+    let limit = manager.map_or_else(SpaceFacts::default, limit);
+    let mut scarcest = garbage;
+    for other in [disk, limit] {
+        if fullness(&other) > fullness(&scarcest) {
+            scarcest = other;
         }
-        SpaceFacts {
-            drains: gives,
-            ..scarcest
-        }
+    }
+    SpaceFacts {
+        drains: gives,
+        ..scarcest
     }
 }
 

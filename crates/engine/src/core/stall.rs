@@ -109,7 +109,7 @@ impl Throttle {
         self.urgent.load(Ordering::Relaxed) != 0
     }
 
-    /// What writers waited for, and where their time went.
+    /// Returns what writers waited for, and where their time went.
     pub(crate) fn times(&self) -> &WriteTimes {
         &self.times
     }

@@ -69,7 +69,7 @@ impl Parts {
         self.0.iter().sum()
     }
 
-    /// What is not known of `total` was spent waiting for others.
+    /// Counts what is not known of `total` as time spent waiting for others.
     pub(crate) fn close(&mut self, total: u64) {
         self.add(Part::Queue, total.saturating_sub(self.sum()));
     }
@@ -110,7 +110,7 @@ impl WaitCause {
     }
 }
 
-/// What one database knows of the times of its writes. All orders are relaxed: these are statistics.
+/// Holds what one database knows of the times of its writes. All orders are relaxed: these are statistics.
 #[derive(Default)]
 pub(crate) struct WriteTimes {
     parts: [AtomicU64; 5],

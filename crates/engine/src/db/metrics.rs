@@ -74,7 +74,7 @@ pub struct WriteMetric {
     pub timed: u64,
     /// Time of these by part: `throttle`, `queue`, `log`, `memtable`, `publish`.
     pub parts: Vec<(&'static str, Duration)>,
-    /// What a write takes, as a moving median; `None` if none was measured.
+    /// The usual time of a write, as a moving median; `None` if none was measured.
     pub usual: Option<Duration>,
     /// Time that writers waited on purpose, measured or not, by cause: `pace` (under the policy `smooth`), a cause of
     /// [`StallMetric`], or `other`. Times of several writers add up.

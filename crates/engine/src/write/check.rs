@@ -1,4 +1,4 @@
-//! What is refused before it could do harm: batches that could not be applied, before they are logged, and requests whose
+//! Refuses what could do harm later: batches that could not be applied, before they are logged, and requests whose
 //! families were dropped while they waited.
 
 use super::limits::check_batch_size;

@@ -21,7 +21,7 @@ impl Measured<'_> {
         self.parts.add(Part::Throttle, nanos);
     }
 
-    /// What it is to fill as a leader; `None` if times are not wanted.
+    /// Returns what it is to fill as a leader; `None` if times are not wanted.
     pub(super) fn parts(&mut self) -> Option<&mut Parts> {
         self.began.is_some().then_some(&mut self.parts)
     }

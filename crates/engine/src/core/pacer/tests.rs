@@ -167,11 +167,18 @@ fn space_presses_where_compactions_give_some_back() {
 #[test]
 fn the_limit_of_a_manager_is_space() {
     let (db, executor) = open_within(CompactionStyle::Level, 0, 1 << 20);
-    let facts = |db: &Db| db.engine().space_facts(SpaceFacts::default(), true);
+    let facts = |db: &Db| space_facts(db.engine(), SpaceFacts::default(), true);
+    let mut chance = 7u64;
+    let mut next = move || {
+        chance = chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (chance >> 33) as u8
+    };
     for i in 0..450u32 {
-        db.default_cf()
-            .put(i.to_be_bytes(), vec![b'v'; 2000])
-            .unwrap();
+        // No codec makes these smaller.
+        let value: Vec<u8> = (0..2000).map(|_| next()).collect();
+        db.default_cf().put(i.to_be_bytes(), value).unwrap();
         if i % 30 == 0 {
             executor.run_until_idle();
         }
