@@ -4,7 +4,7 @@ use crate::ffi::{boxed, path, report};
 use libc::c_char;
 use spanlith_base::Result;
 use spanlith_env::mem::MemFs;
-use spanlith_env::{Env, JobClass};
+use spanlith_env::{Env, JobClass, Lowered};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -65,6 +65,14 @@ fn threads(class: JobClass) -> i32 {
     asked_for(class).load(Ordering::Relaxed)
 }
 
+/// The priority for the processor that threads are lowered to, RocksDB's.
+const NICE: u8 = 19;
+
+/// Lowers a priority of the threads of a class; all databases share them.
+fn lower(class: JobClass, what: Lowered) {
+    Env::system().executor.lower(class, what);
+}
+
 macro_rules! pools {
     ($($class:ident: $set:ident, $get:ident;)*) => {
         c_api! {$(
@@ -107,17 +115,25 @@ c_api! {
     /// Waits for the environment's threads, which belong to the process and wait for work: nothing.
     fn rocksdb_env_join_all_threads(_env: *mut rocksdb_env_t) {}
 
-    /// Lowers the priority of background reads and writes: a hint.
-    fn rocksdb_env_lower_thread_pool_io_priority(_env: *mut rocksdb_env_t) {}
+    /// Has the disk serve the threads of compactions when nobody else wants it.
+    fn rocksdb_env_lower_thread_pool_io_priority(_env: *mut rocksdb_env_t) {
+        lower(JobClass::Low, Lowered::Disk);
+    }
 
-    /// Lowers the priority of reads and writes of flushes: a hint.
-    fn rocksdb_env_lower_high_priority_thread_pool_io_priority(_env: *mut rocksdb_env_t) {}
+    /// The same for the threads of flushes.
+    fn rocksdb_env_lower_high_priority_thread_pool_io_priority(_env: *mut rocksdb_env_t) {
+        lower(JobClass::High, Lowered::Disk);
+    }
 
-    /// Lowers the priority of background threads: a hint.
-    fn rocksdb_env_lower_thread_pool_cpu_priority(_env: *mut rocksdb_env_t) {}
+    /// Lowers the priority of the threads of compactions for the processor.
+    fn rocksdb_env_lower_thread_pool_cpu_priority(_env: *mut rocksdb_env_t) {
+        lower(JobClass::Low, Lowered::Processor(NICE));
+    }
 
-    /// Lowers the priority of the threads of flushes: a hint.
-    fn rocksdb_env_lower_high_priority_thread_pool_cpu_priority(_env: *mut rocksdb_env_t) {}
+    /// The same for the threads of flushes.
+    fn rocksdb_env_lower_high_priority_thread_pool_cpu_priority(_env: *mut rocksdb_env_t) {
+        lower(JobClass::High, Lowered::Processor(NICE));
+    }
 
     /// Creates a directory if it is not there.
     fn rocksdb_create_dir_if_missing(

@@ -278,6 +278,54 @@ pub fn thread_number() -> u64 {
     unsafe { libc::pthread_self() as u64 }
 }
 
+/// Gives the calling thread, and those that it starts, a lower priority for the processor: `nice` from 1 to 19. It keeps the
+/// lower one of both and cannot have a higher one again. Nothing happens outside Linux, where it would hold for the process.
+pub(crate) fn lower_cpu(nice: u8) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let nice = libc::c_int::from(nice.min(19)).max(thread_nice());
+        // SAFETY: The call takes numbers; 0 is the calling thread.
+        check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = nice;
+        Ok(())
+    }
+}
+
+/// The `nice` value of the calling thread; 0 outside Linux.
+pub(crate) fn thread_nice() -> libc::c_int {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: The call takes numbers; 0 is the calling thread, for which it does not fail.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        0
+    }
+}
+
+/// Has the disk serve the calling thread, and those that it starts, when nobody else wants it, as far as the scheduler of
+/// the disk knows classes. Nothing happens outside Linux.
+pub(crate) fn lower_io() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        /// `IOPRIO_WHO_PROCESS`: a thread.
+        const THREAD: libc::c_int = 1;
+        /// `IOPRIO_CLASS_IDLE`, in its place.
+        const IDLE: libc::c_int = 3 << 13;
+        // SAFETY: The call takes numbers; 0 is the calling thread.
+        let result = unsafe { libc::syscall(libc::SYS_ioprio_set, THREAD, 0, IDLE) };
+        check(if result == -1 { -1 } else { 0 })
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        Ok(())
+    }
+}
+
 /// Nanoseconds of processor time that the calling thread used; 0 if the system does not tell.
 pub(crate) fn thread_cpu_nanos() -> u64 {
     let mut time = libc::timespec {

@@ -334,6 +334,15 @@ pub enum JobClass {
     Request,
 }
 
+/// A priority of threads that may be lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lowered {
+    /// For the processor: to a `nice` value from 1 to 19, if that is lower than what they have.
+    Processor(u8),
+    /// For the disk: they are served when nobody else wants to be.
+    Disk,
+}
+
 /// A background job.
 pub type Job = Box<dyn FnOnce() + Send + 'static>;
 
@@ -343,6 +352,9 @@ pub trait Executor: Send + Sync {
     fn spawn(&self, class: JobClass, job: Job);
     /// Makes at least `threads` threads available to a class (a shared pool never shrinks).
     fn reserve(&self, class: JobClass, threads: usize);
+    /// Lowers the priority of the threads of a class, for all who share them and until the process ends. What the system
+    /// refuses stays as it is; an executor without threads does nothing.
+    fn lower(&self, _class: JobClass, _what: Lowered) {}
     /// Returns whether jobs run only when somebody calls [`Self::help`] or an equivalent: then a thread that
     /// waits for background work has to help.
     fn is_manual(&self) -> bool {

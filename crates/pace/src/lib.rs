@@ -14,6 +14,7 @@
 //!   leading       one value for the three policies under which the leader of a write group waits
 //!   smooth        the policy under which every writer waits for itself, before it joins the queue:
 //!                 `pressure` of the stages, their measured `capacity`, the law of `level0`, and the `bucket`
+//!   level0_shape  how many files level 0 is to have, by the share of writes
 //!   work_debt     what of the debt was made by writes; `given`, the space that compactions give back
 //!   evenness      how even a series of throughputs is, and `windows` the series while writers wait
 //! ```
@@ -27,6 +28,7 @@ mod evenness;
 mod given;
 mod leading;
 mod level0;
+mod level0_shape;
 mod policy;
 mod pressure;
 mod rocksdb;
@@ -43,6 +45,7 @@ pub use condition::{StallCause, StallCondition, StallInput, stall_condition};
 pub use evenness::{Evenness, evenness, swing};
 pub use given::SpaceGiven;
 pub use leading::Leading;
+pub use level0_shape::{FILES_MAX, FILES_MIN, Level0Shape, ShapePlanner, ShapeRule};
 pub use policy::ThrottlePolicy;
 pub use pressure::{
     DebtFacts, Facts, Level0Facts, MemoryFacts, Pressure, SpaceFacts, Stage, WATCHED,

@@ -197,8 +197,16 @@ pub(crate) mod gate {
     pub const READ_ONLY: u16 = 128;
     /// Inserting into a memtable calls user code, which may call back: a comparator that is none of ours. Never taken back.
     pub const CALLS_BACK: u16 = 256;
-    /// Bits of which a writer looks at each before it joins the queue; leaders look at none of them.
+    /// Some family plans its level 0 by reads and writes.
+    pub const COUNT_READS: u16 = 512;
+    /// Reads take part in a trace: of queries, or of looked-up blocks.
+    pub const TRACE_READS: u16 = 1024;
+    /// Bits of which a writer looks at each before it joins the queue.
     pub const WATCHED: u16 = PACE | TRACE | MEASURE | READ_ONLY | CALLS_BACK;
+    /// Bits that are not meant for leaders.
+    pub const NOT_LEADERS: u16 = WATCHED | READS;
+    /// Bits that a reader looks at.
+    pub const READS: u16 = TRACE_READS | COUNT_READS;
 }
 
 /// Returns whether an order is code of the user's.

@@ -2,6 +2,7 @@
 
 use super::adaptive::Adaptive;
 use super::hiding::Hiding;
+use super::level0_shape::{ReadCount, UserShape};
 use super::pacer::Pacer;
 use super::purge::{FamilySink, PurgeQueue};
 use super::{FamilyCounters, SuperVersion};
@@ -37,6 +38,8 @@ pub(crate) struct FamilySettings {
     pub prefix_extractor: Option<SliceTransform>,
     /// Stands for it.
     pub extractor_id: ExtractorId,
+    /// Holds what of `options` the user set otherwise, while level 0 has a shape of its own.
+    pub(super) user: Option<UserShape>,
     /// Says what OPTIONS files say; made when the first is written.
     text: OnceLock<Arc<FamilyText>>,
 }
@@ -56,7 +59,37 @@ impl FamilySettings {
             prefix_extractor,
             options,
             table_options,
+            user: None,
             text: OnceLock::new(),
+        }
+    }
+
+    /// The options as the user set them.
+    pub(crate) fn user_options(&self) -> CfOptions {
+        let mut options = self.options.clone();
+        if let Some(user) = self.user {
+            user.put(&mut options);
+        }
+        options
+    }
+
+    /// The settings with other values of what makes the shape of level 0; `user` are those of the user.
+    pub(super) fn with_shape(&self, user: UserShape, shaped: UserShape) -> Self {
+        let mut options = self.options.clone();
+        shaped.put(&mut options);
+        let mut levels = self.levels.clone();
+        levels.write_buffer_size = options.write_buffer_size;
+        levels.level0_file_num_compaction_trigger = options.level0_file_num_compaction_trigger;
+        levels.level0_stop_writes_trigger = options.level0_stop_writes_trigger;
+        Self {
+            options,
+            levels,
+            table_options: self.table_options.clone(),
+            table: self.table.clone(),
+            prefix_extractor: self.prefix_extractor.clone(),
+            extractor_id: self.extractor_id,
+            user: Some(user),
+            text: self.text.clone(),
         }
     }
 
@@ -64,7 +97,7 @@ impl FamilySettings {
     /// options have one text.
     pub(crate) fn text(&self, like: Option<&Arc<FamilyText>>) -> &Arc<FamilyText> {
         self.text.get_or_init(|| {
-            let text = FamilyText::new(&self.options, &self.table_options);
+            let text = FamilyText::new(&self.user_options(), &self.table_options);
             match like {
                 Some(like) if **like == text => like.clone(),
                 _ => Arc::new(text),
@@ -156,6 +189,8 @@ pub(crate) struct Family {
     pub counters: FamilyCounters,
     /// How fast it may be written.
     pub pacer: Pacer,
+    /// Reads, while somebody wants to know.
+    pub reads: ReadCount,
     /// Set once the removal is durable.
     dropped: AtomicBool,
     // Last: files reported by what is dropped above still find it.
@@ -203,6 +238,7 @@ impl Family {
             cache: p.cache,
             counters: FamilyCounters::new(p.superversion.version.num_levels()),
             pacer: Pacer::new(),
+            reads: ReadCount::default(),
             blobs: p.blobs,
             adaptive: Adaptive::default(),
             hiding: Hiding::default(),

@@ -3,6 +3,7 @@
 use super::background_error::Place;
 use super::engine::gate;
 use super::hiding::debt_of_space;
+use super::level0_shape::is_dynamic;
 use super::manifest::{Urgency, note_tracked};
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
@@ -456,11 +457,14 @@ impl Engine {
             StallCondition::Delayed(_) => gate::DELAY,
             StallCondition::Stopped(_) => gate::STOP,
         };
+        if state.families.values().any(is_dynamic) {
+            bits |= gate::COUNT_READS;
+        }
         let mut families = state.families.values();
         if is_smooth && families.any(|f| f.family.pacer.is_watched()) {
             bits |= gate::PACE;
         }
-        let others = !(gate::DELAY | gate::STOP | gate::PACE);
+        let others = !(gate::DELAY | gate::STOP | gate::PACE | gate::COUNT_READS);
         let keep = self.write_gate.load(Ordering::Relaxed) & others;
         self.write_gate.store(keep | bits, Ordering::Relaxed);
     }

@@ -18,6 +18,7 @@ mod hiding;
 mod history;
 mod identity;
 mod install;
+mod level0_shape;
 mod log_files;
 mod manifest;
 mod mem_charge;
@@ -58,6 +59,7 @@ mod write_times;
 
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
+pub(crate) use level0_shape::{count_reads, plan_shape};
 pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
 pub use snapshots::{Snapshot, SnapshotList};

@@ -7,6 +7,7 @@
 use super::background_error::Place;
 use super::engine::gate;
 use super::hiding::garbage;
+use super::level0_shape::ShapeState;
 use super::progress::FlushProgress;
 use super::space_room::space_facts;
 use super::state::{DbState, FamilyState, rank};
@@ -77,6 +78,8 @@ pub(crate) struct PaceState {
     level0_retired: u64,
     rounds: u64,
     space: SpaceGiven,
+    /// How large the files of level 0 are to be.
+    pub shape: ShapeState,
     /// Garbage in blob files and its budget, in parts of all of their bytes.
     garbage: SpaceFacts,
 }

@@ -89,7 +89,8 @@ impl Engine {
         let busy = state.compactions_queued + state.compactions_running;
         // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
         let behind = || state.families.values().any(wants_more);
-        let limit = if self.write_gate.load(Ordering::Relaxed) & !gate::WATCHED != 0 || behind() {
+        let limit = if self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS != 0 || behind()
+        {
             self.max_compactions()
         } else {
             1

@@ -224,12 +224,14 @@ impl Engine {
     fn set_trace_gates(&self) {
         let _state = self.state.lock();
         let queries = self.tracing.queries.is_on();
-        self.tracing
-            .turn_reads(queries || self.c.watchers.blocks.is_on());
-        match queries {
-            true => self.write_gate.fetch_or(gate::TRACE, Ordering::Relaxed),
-            false => self.write_gate.fetch_and(!gate::TRACE, Ordering::Relaxed),
-        };
+        let reads = queries || self.c.watchers.blocks.is_on();
+        self.tracing.turn_reads(reads);
+        for (bit, is_on) in [(gate::TRACE, queries), (gate::TRACE_READS, reads)] {
+            match is_on {
+                true => self.write_gate.fetch_or(bit, Ordering::Relaxed),
+                false => self.write_gate.fetch_and(!bit, Ordering::Relaxed),
+            };
+        }
     }
 
     /// Ends all traces, as the database closes.

@@ -38,7 +38,7 @@ impl Engine {
         let families = self.families.load_full();
         let families = families.iter().map(|f| -> FamilySection {
             let s = f.settings();
-            (f.name.clone(), s.options.clone(), s.table_options.clone())
+            (f.name.clone(), s.user_options(), s.table_options.clone())
         });
         OptionsFile {
             db: DbOptions::clone(&self.options()),
@@ -103,16 +103,14 @@ impl Engine {
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
         let now = family.settings();
-        let (mut options, mut table) = now.options.with_changes(&now.table_options, changes)?;
+        let before = now.user_options();
+        let (mut options, mut table) = before.with_changes(&now.table_options, changes)?;
         crate::options::sanitize_stops(&mut options);
-        keep_known_objects(
-            (&mut options, &mut table),
-            (&now.options, &now.table_options),
-        );
+        keep_known_objects((&mut options, &mut table), (&before, &now.table_options));
         let db = self.options().to_arc();
         check_change(
             (&db, &db),
-            (&now.options, &now.table_options),
+            (&before, &now.table_options),
             (&options, &table),
         )?;
         // Tables and memtables have the one they began with; readers are told which is in use.
@@ -256,7 +254,7 @@ impl Cf {
 
     /// Options in force.
     pub fn options(&self) -> CfOptions {
-        self.family.settings().options.clone()
+        self.family.settings().user_options()
     }
 
     /// Options in force of new tables.

@@ -33,7 +33,8 @@ use super::text::{
     set_cf_option,
 };
 use super::{
-    BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, objects,
+    BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, DynamicLevel0,
+    objects,
 };
 use spanlith_base::{Error, Result};
 
@@ -302,6 +303,13 @@ impl CfOptions {
         if self.own.kvsep_space_max < self.own.kvsep_space_target {
             return Err(Error::invalid_argument(
                 "kvsep_space_max must not be smaller than kvsep_space_target",
+            ));
+        }
+        if self.own.dynamic_level0 != DynamicLevel0::Off
+            && self.compaction_style != CompactionStyle::Level
+        {
+            return Err(Error::invalid_argument(
+                "dynamic_level0 needs leveled compaction",
             ));
         }
         self.check_codecs()?;

@@ -100,6 +100,15 @@ option_enum! {
         Smooth = 3, "smooth";
     }
 
+    /// By which rule level 0 is shaped (`spanlith_pace::ShapeRule`).
+    pub enum DynamicLevel0 {
+        #[default]
+        Off = 0, "off";
+        Paper = 1, "paper";
+        Continuous = 2, "continuous";
+        Merged = 3, "merged";
+    }
+
     /// Describes who carries out asynchronous requests.
     pub enum AsyncMode {
         #[default]

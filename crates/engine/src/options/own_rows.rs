@@ -10,7 +10,8 @@
 
 use super::device::DeviceOption;
 use super::enums::{
-    AsyncMode, CodecChoice, KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage, WriteThrottlePolicy,
+    AsyncMode, CodecChoice, DynamicLevel0, KvsepGc, KvsepMode, OrphanFiles, SyncedLogDamage,
+    WriteThrottlePolicy,
 };
 use super::kvsep_ranges::KvsepRanges;
 use super::sd_placement::SdPlacement;
@@ -86,6 +87,11 @@ options! {
         /// buffers are less than half full; 0 means `delayed_write_rate` for `two_stage` and no floor for `smooth`.
         /// More lets level 0 grow faster.
         mutable stage1_floor_rate: u64 = 0;
+        /// By how much the threads of compactions give way to others on the processor: their `nice` value, 0 to leave it as it
+        /// is. On few cores, readers and writers then wait less for compactions, which take longer while the processors are
+        /// busy, so that writes are slowed down sooner. The threads are the process's: databases that are open together have
+        /// the largest value, until the process ends. Linux only.
+        fixed compaction_nice: u64 = 0, in 0..=19;
         // Asynchronous requests.
 
         /// Says who carries out asynchronous requests: whoever waits for one, and few threads for the others (`inline`);
@@ -138,6 +144,18 @@ options! {
         /// of 32 blocks is tried with both. Zstandard then has level 1 unless the options name one. Any RocksDB that
         /// knows both codecs reads the tables.
         mutable codec_choice: CodecChoice = CodecChoice::Fixed;
+        // The shape of level 0.
+
+        /// Says whether number and size of the files of level 0 follow the measured load: as the options say (`off`); 24 small
+        /// files, or 6 large ones while less than a quarter of the operations are writes (`paper`); as many as cost reads and
+        /// writes together least time (`continuous`); or as `paper`, with few files made of four small memtables each
+        /// (`merged`). The triggers of level 0, `write_buffer_size` and, for `merged`, the numbers of memtables are then
+        /// the engine's; OPTIONS files keep what was set. Few files take up to four times the memory of memtables
+        /// (`merged`: twice), and each read is counted. Only for leveled compaction.
+        mutable dynamic_level0: DynamicLevel0 = DynamicLevel0::Off;
+        /// Bytes that the files of level 0 come to when writes begin to be slowed down, by which the size of memtables is
+        /// reckoned; 0 means 24 times `write_buffer_size`.
+        mutable dynamic_level0_volume: u64 = 0, in 0..=1u64 << 44;
     }
     ignored {}
 }

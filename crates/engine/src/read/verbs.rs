@@ -8,7 +8,7 @@ use super::timestamps::Timed;
 use super::view::{View, ViewOptions, check_timestamp};
 use super::{ReadOptions, ReadPurpose, ReadTier};
 use crate::blob::{BlobRead, Part, part_of};
-use crate::core::{Engine, Family, SuperVersion};
+use crate::core::{Engine, Family, SuperVersion, count_reads, gate};
 use crate::iter::RangeWatch;
 use crate::options::objects::hashes_prefixes;
 use crate::ttl::{shown, shown_all};
@@ -152,6 +152,22 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
+        if self.is_gate(gate::READS) {
+            return self.get_watched(family, key, options);
+        }
+        self.get_untraced(family, key, options)
+    }
+
+    /// As [`Self::get`], of a database whose reads are traced or counted.
+    #[cold]
+    #[inline(never)]
+    fn get_watched(
+        &self,
+        family: &Family,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Pinned>> {
+        count_reads(self, family, 1);
         if self.tracing.concerns_reads() {
             return self.get_traced(family, key, options);
         }
@@ -190,6 +206,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Timed>> {
+        count_reads(self, family, 1);
         if self.tracing.concerns_reads() {
             return self.get_timed_traced(family, key, options);
         }
@@ -380,6 +397,7 @@ impl Engine {
         options: &ReadOptions,
         sink: &mut Sink<'_>,
     ) {
+        count_reads(self, family, keys.len());
         if self.tracing.concerns_reads() {
             return self.multi_get_traced(family, keys, options, sink);
         }
@@ -652,6 +670,7 @@ impl Engine {
 
     /// An iterator over the state of now, or of the snapshot.
     pub(crate) fn iterate(&self, family: &Family, options: &ReadOptions) -> Result<DbIter> {
+        count_reads(self, family, 1);
         options.check_purpose(ReadPurpose::Iterator)?;
         // Opened for reading only, nothing is missing in the files.
         if options.read_tier == ReadTier::Persisted && !self.c.read_only {

@@ -26,7 +26,7 @@ use crate::options::SyncedLogDamage;
 use crate::version::FileMeta;
 use crate::version::filenames::{self, FILE_NUMBER_MAX};
 use spanlith_base::{Error, ErrorKind, Result};
-use spanlith_env::{Env, JobClass};
+use spanlith_env::{Env, JobClass, Lowered};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -419,6 +419,9 @@ impl Engine {
         let executor = &self.c.env.executor;
         executor.reserve(JobClass::High, self.max_flushes());
         executor.reserve(JobClass::Low, self.max_compactions());
+        if let Ok(nice @ 1..) = u8::try_from(self.c.options.own.compaction_nice) {
+            executor.lower(JobClass::Low, Lowered::Processor(nice));
+        }
         self.watch_snapshots_and_ages();
         self.watch_disk();
         let mut state = self.state.lock();

@@ -3,6 +3,7 @@
 use super::urgent::address;
 use crate::core::{
     DbState, Engine, Immutable, LeaderState, Opening, Place, WitnessClock, gate, is_lack,
+    plan_shape,
 };
 use crate::listener::FlushReason;
 use crate::options::CompressionType;
@@ -57,7 +58,7 @@ impl Engine {
         no_slowdown: bool,
         waited: Waited,
     ) -> Result<Room> {
-        let bits = self.write_gate.load(Ordering::Relaxed) & !gate::WATCHED;
+        let bits = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS;
         if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !self.passes(bits) {
             return Ok(Room::Gate);
         }
@@ -452,9 +453,12 @@ impl Engine {
         let mut state = self.state.lock();
         for &at in slots {
             let slot = &mut leader.slots[at];
-            let Some(f) = state.family_mut(slot.family.id) else {
+            let id = slot.family.id;
+            plan_shape(self, &mut state, id, slot.mem.len());
+            let Some(f) = state.family_mut(id) else {
                 continue;
             };
+            slot.limit = f.settings.options.write_buffer_size as usize;
             let mem = f.settings.new_memtable(&slot.family.comparator);
             slot.replace(&mem, self.c.resources.write_buffers.as_ref());
             leader.first_is_new |= at == 0;
@@ -467,7 +471,6 @@ impl Engine {
                 reason,
                 newest_timestamp: Arc::default(),
             });
-            let id = f.family.id;
             let since = std::mem::replace(&mut f.mem_since, last_sequence);
             leader.untold.extend(self.note_sealed(f, since));
             self.install_superversion(&mut state, id);

@@ -185,6 +185,8 @@ const STYLE: &str = "the style of the family here is by levels; styles.rs change
 
 const LEVELS: &str = "part of the level options, which are made anew with the family's settings";
 
+const SHAPE: &str = include_str!("../../src/core/level0_shape.rs");
+
 const OWN_CF: &[(&str, Row)] = &[
     ("kvsep_mode", Unseen(LEVELS)),
     (
@@ -197,6 +199,14 @@ const OWN_CF: &[(&str, Row)] = &[
     ("kvsep_gc", Unseen(LEVELS)),
     ("kvsep_space_target", Unseen(LEVELS)),
     ("kvsep_space_max", Unseen(LEVELS)),
+    (
+        "dynamic_level0",
+        Elsewhere(SHAPE, "memtables_grow_while_reads_prevail_and_shrink_again"),
+    ),
+    (
+        "dynamic_level0_volume",
+        Elsewhere(SHAPE, "the_volume_and_the_rule_follow_their_options"),
+    ),
     (
         "codec_choice",
         Elsewhere(

@@ -65,6 +65,7 @@ mod speed;
 mod speed_tables;
 mod sst_writer;
 mod styles;
+mod thread_priorities;
 mod times;
 mod timestamps;
 mod together;

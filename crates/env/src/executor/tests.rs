@@ -403,3 +403,25 @@ fn who_waits_helps_as_long_as_there_is_no_thread() {
     ran.try_recv().unwrap();
     assert!(!executor.lacks_threads() && !executor.help());
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn threads_take_on_a_lower_priority_before_their_next_job_and_keep_it() {
+    let executor = ThreadExecutor::new();
+    let nice = |class| {
+        let (tell, told) = channel();
+        let job = move || tell.send(crate::sys::thread_nice()).unwrap();
+        executor.spawn(class, Box::new(job));
+        told.recv().unwrap()
+    };
+    let before = nice(JobClass::Low);
+    executor.lower(JobClass::Low, Lowered::Processor(7));
+    assert_eq!(nice(JobClass::Low), before.max(7));
+    // Others are as they were, and nothing makes it higher again.
+    assert_eq!(nice(JobClass::High), before);
+    executor.lower(JobClass::Low, Lowered::Processor(3));
+    executor.lower(JobClass::Low, Lowered::Disk);
+    assert_eq!(nice(JobClass::Low), before.max(7));
+    executor.lower(JobClass::Low, Lowered::Processor(255));
+    assert_eq!(nice(JobClass::Low), 19);
+}

@@ -21,12 +21,13 @@
 
 use super::timers::{Timer, Timers};
 use crate::process::PerProcess;
-use crate::traits::{Executor, Job, JobClass};
+use crate::sys;
+use crate::traits::{Executor, Job, JobClass, Lowered};
 use spanlith_base::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -41,6 +42,36 @@ pub struct ThreadExecutor {
     threads: PerProcess<Threads>,
     /// Threads reserved by class: what the pools of a child begin with. Relaxed: numbers that stand for themselves.
     reserved: [AtomicUsize; 4],
+    /// Priorities by class, which the threads of children have, too.
+    priorities: [Arc<Priorities>; 4],
+}
+
+/// Priorities that the threads of a class are to have. Relaxed: numbers that stand for themselves.
+#[derive(Default)]
+struct Priorities {
+    nice: AtomicU8,
+    idle_disk: AtomicBool,
+}
+
+impl Priorities {
+    /// Called by a thread before each job: lowers its own, which were at `mine`.
+    fn take_on(&self, mine: &mut (u8, bool)) {
+        let wanted = (
+            self.nice.load(Ordering::Relaxed),
+            self.idle_disk.load(Ordering::Relaxed),
+        );
+        if wanted == *mine {
+            return;
+        }
+        // What is refused stays refused.
+        if wanted.0 > mine.0 {
+            let _ = sys::lower_cpu(wanted.0);
+        }
+        if wanted.1 && !mine.1 {
+            let _ = sys::lower_io();
+        }
+        *mine = wanted;
+    }
 }
 
 /// The threads of one process.
@@ -56,6 +87,7 @@ struct Threads {
 
 struct Pool {
     name: &'static str,
+    priorities: Arc<Priorities>,
     state: Mutex<PoolState>,
     /// Signalled when a job is queued and when the pool closes.
     work: Condvar,
@@ -83,13 +115,15 @@ impl ThreadExecutor {
         Self {
             threads: PerProcess::new(),
             reserved: [const { AtomicUsize::new(1) }; 4],
+            priorities: Default::default(),
         }
     }
 
     /// The threads of this process.
     fn mine(&self) -> &Threads {
         self.threads.get_or_init(|| {
-            Threads::new(self.reserved.each_ref().map(|n| n.load(Ordering::Relaxed)))
+            let reserved = self.reserved.each_ref().map(|n| n.load(Ordering::Relaxed));
+            Threads::new(reserved, &self.priorities)
         })
     }
 
@@ -122,15 +156,12 @@ impl ThreadExecutor {
 }
 
 impl Threads {
-    fn new([high, low, bottom, request]: [usize; 4]) -> Self {
-        let pools = [
-            ("high", high),
-            ("low", low),
-            ("bottom", bottom),
-            ("request", request),
-        ];
+    fn new(reserved: [usize; 4], priorities: &[Arc<Priorities>; 4]) -> Self {
+        /// In the order of `JobClass`.
+        const NAMES: [&str; 4] = ["high", "low", "bottom", "request"];
+        let pool = |i: usize| Pool::new(NAMES[i], reserved[i], priorities[i].clone());
         Self {
-            pools: pools.map(|(name, limit)| Arc::new(Pool::new(name, limit))),
+            pools: std::array::from_fn(|i| Arc::new(pool(i))),
             timers: Arc::new(Timers::new()),
             retry: Mutex::new(RETRY_RANK, None),
             retries: Arc::default(),
@@ -171,9 +202,10 @@ impl Default for ThreadExecutor {
 }
 
 impl Pool {
-    fn new(name: &'static str, limit: usize) -> Self {
+    fn new(name: &'static str, limit: usize, priorities: Arc<Priorities>) -> Self {
         Self {
             name,
+            priorities,
             state: Mutex::new(
                 RANK,
                 PoolState {
@@ -227,10 +259,12 @@ impl Pool {
 
     /// The life of a thread: jobs until the pool is closed and its queue empty.
     fn work(&self) {
+        let mut mine = (0, false);
         let mut state = self.state.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
+                self.priorities.take_on(&mut mine);
                 run(job);
                 state = self.state.lock();
             } else if state.closed {
@@ -277,6 +311,14 @@ impl Executor for ThreadExecutor {
         let mut state = pool.state.lock();
         state.limit = state.limit.max(threads);
         pool.grow(&mut state);
+    }
+
+    fn lower(&self, class: JobClass, what: Lowered) {
+        let priorities = &self.priorities[class as usize];
+        match what {
+            Lowered::Processor(nice) => _ = priorities.nice.fetch_max(nice, Ordering::Relaxed),
+            Lowered::Disk => priorities.idle_disk.store(true, Ordering::Relaxed),
+        }
     }
 
     fn lacks_threads(&self) -> bool {
