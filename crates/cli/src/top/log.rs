@@ -15,7 +15,7 @@ const TAIL: u64 = 256 << 10;
 /// Jobs and complaints that are kept.
 const KEPT: usize = 16;
 /// Lines of a dump of statistics that are shown, by how they begin.
-const SHOWN: [&str; 7] = [
+const SHOWN: [&str; 10] = [
     "Uptime(secs)",
     "Cumulative writes",
     "Interval writes",
@@ -23,6 +23,9 @@ const SHOWN: [&str; 7] = [
     "Interval stall",
     "Cumulative compaction",
     "Stalls(count)",
+    "Write pace",
+    "Write waits",
+    "Write parts",
 ];
 
 /// A flush or a compaction.
@@ -319,7 +322,8 @@ mod tests {
         x 1 EVENT_LOG_v1 {\"time_micros\": 5200000, \"job\": 2, \"event\": \"compaction_finished\", \
         \"output_level\": 6, \"total_output_size\": 2048, \"compaction_time_micros\": 500000}\n\
         x ------- DUMPING STATS -------\nInterval stall: old\n\
-        x ------- DUMPING STATS -------\nInterval stall: 00:00:0.000 H:M:S, 0.0 percent\n";
+        x ------- DUMPING STATS -------\nInterval stall: 00:00:0.000 H:M:S, 0.0 percent\n\
+        2020/01/01-00:00:01.1 1 \nWrite pace: policy smooth, pace 5 bytes/s [default] memory 0.50\nWrite waits: pace 1.000 s\n";
 
     #[test]
     fn jobs_run_until_the_log_says_that_they_ended() {
@@ -357,7 +361,11 @@ mod tests {
         );
         assert_eq!(
             found.stats,
-            ["Interval stall: 00:00:0.000 H:M:S, 0.0 percent"]
+            [
+                "Interval stall: 00:00:0.000 H:M:S, 0.0 percent",
+                "Write pace: policy smooth, pace 5 bytes/s [default] memory 0.50",
+                "Write waits: pace 1.000 s",
+            ]
         );
         assert_eq!(short("nonsense"), "nonsense");
     }

@@ -1,4 +1,4 @@
-//! Steps 5 and 6: a child writes with sync and acknowledges each write over a pipe; it is killed hard.
+//! Steps 6 and 7: a child writes with sync and acknowledges each write over a pipe; it is killed hard.
 //!
 //! A line on the pipe is an acknowledgement: `THREAD NUMBER`, printed after the synced write has
 //! returned. What was acknowledged must be there after the kill. What was written and not

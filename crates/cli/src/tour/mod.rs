@@ -4,10 +4,11 @@
 //! 2. [`load`]: a million entries with a progress bar.
 //! 3. [`mixed`]: ten seconds of reads, writes and scans with a line each second.
 //! 4. [`workload`]: requests are recorded, modelled without their keys, and made again.
-//! 5. [`crash`]: a child acknowledges synced writes, is killed, nothing acknowledged is missing.
-//! 6. [`disk`]: a speed disk takes the log, another child is killed, the log comes back into files.
-//! 7. Every checksum is verified and every entry compared with a model of what was written.
-//! 8. The directories stay; the last lines say what to try with them.
+//! 5. [`pace`]: a simulated tree is written faster than it carries, by policy of the write controller.
+//! 6. [`crash`]: a child acknowledges synced writes, is killed, nothing acknowledged is missing.
+//! 7. [`disk`]: a speed disk takes the log, another child is killed, the log comes back into files.
+//! 8. Every checksum is verified and every entry compared with a model of what was written.
+//! 9. The directories stay; the last lines say what to try with them.
 //!
 //! Everything that is not as it should be becomes a problem; any problem makes the exit code 1.
 
@@ -17,6 +18,7 @@ mod foreign;
 mod load;
 mod mixed;
 mod model;
+mod pace;
 mod show;
 mod workload;
 
@@ -91,6 +93,9 @@ impl Tour {
 
         show.step("Requests are recorded, and made again without their keys");
         workload::run(&dir, &data, self.entries, &mut show)?;
+
+        show.step("More writes than a tree carries, by policy, simulated");
+        pace::run(&mut show);
 
         show.step("A process is killed while it writes");
         let files = crash::run(&data, None, self.acks, &mut show)?;

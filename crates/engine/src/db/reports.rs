@@ -59,6 +59,7 @@ impl Engine {
         let log = &self.c.log;
         log.info(format_args!("------- DUMPING STATS -------"));
         log.info(format_args!("{}", self.db_stats_text()));
+        log.info(format_args!("{}", self.write_times_text()));
         for family in self.families.load_full().iter() {
             log.info(format_args!("{}", self.family_report(family)));
         }

@@ -89,6 +89,47 @@ impl Engine {
         }
     }
 
+    /// Returns policy and pace in a line, and under `smooth` the pressures of the family that is worst off.
+    fn pace_text(&self) -> String {
+        let policy = self.options().own.write_throttle_policy;
+        let mut text = format!(
+            "policy {}, pace {} bytes/s",
+            policy.name(),
+            self.write_pace()
+        );
+        let set = self.families.load_full();
+        let decisions = set.iter().map(|f| (f, f.pacer.decision().0));
+        let worst =
+            decisions.max_by(|a, b| a.1.pressure.worst().1.total_cmp(&b.1.pressure.worst().1));
+        if let Some((family, decision)) = worst.filter(|_| self.throttle.is_smooth()) {
+            let _ = write!(text, " [{}]", family.name);
+            for stage in Stage::ALL {
+                let pressure = decision.pressure.get(stage);
+                let _ = write!(text, " {} {pressure:.2}", stage.name());
+            }
+        }
+        text
+    }
+
+    /// Returns how fast writers may go now, and where their time went, for the dump of statistics.
+    pub(crate) fn write_times_text(&self) -> String {
+        let n = self.throttle.times().numbers();
+        let mut text = format!("\nWrite pace: {}\nWrite waits:", self.pace_text());
+        for (cause, nanos) in WaitCause::ALL.iter().zip(n.waited) {
+            let _ = write!(text, " {} {:.3} s,", cause.name(), nanos as f64 / 1e9);
+        }
+        let longest = n.longest_nanos as f64 / 1e9;
+        let _ = write!(text, " longest {longest:.3} s; {} slow writes", n.slow);
+        if n.timed > 0 {
+            let _ = write!(text, "\nWrite parts, mean of {}:", n.timed);
+            for (part, nanos) in Part::ALL.iter().zip(n.parts) {
+                let mean = nanos as f64 / n.timed as f64 / 1e3;
+                let _ = write!(text, " {} {mean:.1} us", part.name());
+            }
+        }
+        text
+    }
+
     /// Says in the info log what went on while a write was slow. Not to be called with a lock.
     #[cold]
     fn tell_slow_write(&self, nanos: u64, parts: Option<&Parts>) {
@@ -104,28 +145,7 @@ impl Engine {
         if usual > 0 {
             let _ = write!(text, ", usual {usual} us");
         }
-        let policy = self.options().own.write_throttle_policy;
-        let _ = write!(
-            text,
-            "; policy {}, pace {} bytes/s",
-            policy.name(),
-            self.write_pace()
-        );
-        let set = self.families.load_full();
-        let decisions = set.iter().map(|f| (f, f.pacer.decision().0));
-        let worst =
-            decisions.max_by(|a, b| a.1.pressure.worst().1.total_cmp(&b.1.pressure.worst().1));
-        if let Some((family, decision)) = worst.filter(|_| self.throttle.is_smooth()) {
-            let _ = write!(text, " [{}]", family.name);
-            for stage in Stage::ALL {
-                let _ = write!(
-                    text,
-                    " {} {:.2}",
-                    stage.name(),
-                    decision.pressure.get(stage)
-                );
-            }
-        }
+        let _ = write!(text, "; {}", self.pace_text());
         let (flushes, compactions) = {
             let state = self.state.lock();
             (state.flushes, state.compactions_running)

@@ -27,6 +27,10 @@ mod x_wc_1;
 mod x_wc_10;
 mod x_wc_2;
 mod x_wc_3;
+mod x_wc_4;
+mod x_wc_5;
+mod x_wc_8;
+mod x_wc_9;
 mod x_wl_1;
 mod x_wl_2;
 mod x_wl_3;
@@ -151,6 +155,10 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_wc_1::ENTRY,
     x_wc_2::ENTRY,
     x_wc_3::ENTRY,
+    x_wc_4::ENTRY,
+    x_wc_5::ENTRY,
+    x_wc_8::ENTRY,
+    x_wc_9::ENTRY,
     x_wc_10::ENTRY,
     x_wl_1::ENTRY,
     x_wl_2::ENTRY,
