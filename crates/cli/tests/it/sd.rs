@@ -98,7 +98,11 @@ fn a_database_takes_a_speed_disk_and_leaves_it_again() {
     assert!(run(["db", "verify", "--db", db]).ok().contains("ok"));
     let since = run(["wal", "since", "2", "--db", db]).ok();
     assert!(since.contains('w'), "{since}");
-    for args in [["db", "explain"], ["db", "files"], ["db", "space"]] {
+    for args in [
+        &["db", "explain", "k"][..],
+        &["db", "files"],
+        &["db", "space"],
+    ] {
         run(args.iter().chain(&["--db", db])).ok();
     }
     let err = run(["doctor", "--db", db]).fails(1);
