@@ -119,8 +119,8 @@ fn ingest(env: &Env, db: &Db, rng: &mut Rng, space: u64, number: u64) {
 
 fn random_programs(convert: u32) {
     let mut rng = Rng::new(seed(&format!("{}-{convert}", test_name!())));
-    for _ in 0..12 {
-        let space = *rng.pick(&[60, 300, 1000]);
+    for _ in 0..4 {
+        let space = *rng.pick(&[60, 300, 600]);
         let mut o = CfOptions::default();
         o.min_tombstones_for_range_conversion = convert;
         o.level0_file_num_compaction_trigger = 3;
@@ -131,7 +131,7 @@ fn random_programs(convert: u32) {
         for n in 0..space {
             cf.put(key(n), "first").unwrap();
         }
-        for step in 0..400 {
+        for step in 0..250 {
             match rng.below(40) {
                 0 => cf.flush(true).unwrap(),
                 1 if rng.one_in(3) => cf.compact_range(None, None).unwrap(),
@@ -170,7 +170,7 @@ fn runs_that_become_range_tombstones_change_no_answer() {
 #[test]
 fn what_is_written_under_an_iterator_is_found_by_the_next() {
     let mut rng = Rng::new(seed(test_name!()));
-    for _ in 0..200 {
+    for _ in 0..40 {
         let db = open(CfOptions::default(), None);
         let cf = db.default_cf();
         let space = 300;
@@ -212,7 +212,7 @@ fn a_queue_costs_the_same_however_far_it_has_moved() {
     let db = open(CfOptions::default(), Some(&s));
     let cf = db.default_cf();
     perf::set_level(2);
-    let (length, operations) = (50, 3000);
+    let (length, operations) = (50, 1000);
     (0..length).for_each(|n| cf.put(key(n), "item").unwrap());
     for n in 0..operations {
         cf.put(key(n + length), "item").unwrap();
@@ -265,7 +265,7 @@ fn readers_beside_writers_see_what_their_snapshot_says() {
             });
         }
         let mut rng = Rng::new(seed + 10);
-        for _ in 0..400 {
+        for _ in 0..150 {
             let options = ReadOptions::new().snapshot(&db.snapshot());
             same_as_plain(&cf, &options, &mut rng, space);
         }
