@@ -445,34 +445,35 @@ fn files_that_reads_pass_through_in_vain_are_compacted() {
 
 #[test]
 fn deletions_that_iterators_meet_count_as_reads_in_vain() {
-    let threshold = "read_triggered_compaction_threshold=0.0000001";
-    let (world, db) = two_levels(&format!(
-        "{threshold} target_file_size_base=100000 level_compaction_dynamic_level_bytes=false"
-    ));
+    let (world, db) = two_levels(
+        "read_triggered_compaction_threshold=0.0000001 target_file_size_base=1000000 \
+         max_bytes_for_level_base=1000000 level_compaction_dynamic_level_bytes=false",
+    );
     let cf = db.default_cf();
-    cf.compact_range(None, None).unwrap();
-    // Deletions in a level between, which no level below needs to take in by itself.
+    let move_all = |from: usize, to: usize| {
+        let files = cf.live_files();
+        let files = files.iter().filter(|f| f.level <= from);
+        let numbers: Vec<u64> = files.map(|f| f.number).collect();
+        cf.compact_files(&numbers, to, &CompactFilesOptions::default())
+            .unwrap();
+        world.settle();
+    };
+    move_all(6, 2);
+    assert_eq!(levels(&cf), [2]);
+    // Deletions a level above, which no size asks to go down.
     for n in 0..200 {
         cf.delete(format!("key{n:03}")).unwrap();
     }
     cf.flush(true).unwrap();
-    let files: Vec<u64> = cf
-        .live_files()
-        .iter()
-        .filter(|f| f.level == 0)
-        .map(|f| f.number)
-        .collect();
-    cf.compact_files(&files, 5, &CompactFilesOptions::default())
-        .unwrap();
-    world.settle();
-    assert_eq!(levels(&cf), [5, 6]);
+    move_all(0, 1);
+    assert_eq!(levels(&cf), [1, 2]);
     for _ in 0..8_000 {
         let mut c = cf.cursor(ReadOptions::new());
         assert!(c.seek_to_first().unwrap());
         assert_eq!(c.key(), b"key200");
     }
     look_at_files(&world, &cf);
-    assert_eq!(levels(&cf), [6]);
+    assert_eq!(levels(&cf), [2]);
 }
 
 #[test]
