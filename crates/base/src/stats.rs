@@ -194,7 +194,7 @@ impl Statistics {
     }
 
     /// Sets a ticker, whatever the level.
-    pub fn set_ticker(&self, ticker: Ticker, count: u64) {
+    fn set_ticker(&self, ticker: Ticker, count: u64) {
         for (at, stripe) in self.stripes.iter().enumerate() {
             let share = if at == 0 { count } else { 0 };
             stripe.0[ticker as usize].store(share, Ordering::Relaxed);

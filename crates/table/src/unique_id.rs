@@ -45,25 +45,25 @@ pub fn unique_id(db_id: &str, db_session_id: &str, file_number: u64) -> [u64; 2]
     [lower, high ^ file_number]
 }
 
-/// A session id as RocksDB prints one: 20 base-36 digits of (upper, lower).
-pub fn encode_session(upper: u64, lower: u64) -> String {
-    let mut out = [b'0'; 20];
-    let mut put = |value: u64, range: std::ops::Range<usize>| {
-        let mut rest = value;
-        for digit in out.get_mut(range).into_iter().flatten().rev() {
-            let d = (rest % 36) as u8;
-            *digit = if d < 10 { b'0' + d } else { b'A' + d - 10 };
-            rest /= 36;
-        }
-    };
-    put(upper << 2 | lower >> 62, 0..8);
-    put(lower & u64::MAX >> 2, 8..20);
-    out.iter().map(|&b| char::from(b)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A session id as RocksDB prints one: 20 base-36 digits of (upper, lower).
+    fn encode_session(upper: u64, lower: u64) -> String {
+        let mut out = [b'0'; 20];
+        let mut put = |value: u64, range: std::ops::Range<usize>| {
+            let mut rest = value;
+            for digit in out.get_mut(range).into_iter().flatten().rev() {
+                let d = (rest % 36) as u8;
+                *digit = if d < 10 { b'0' + d } else { b'A' + d - 10 };
+                rest /= 36;
+            }
+        };
+        put(upper << 2 | lower >> 62, 0..8);
+        put(lower & u64::MAX >> 2, 8..20);
+        out.iter().map(|&b| char::from(b)).collect()
+    }
 
     #[test]
     fn a_session_id_survives_encoding() {

@@ -68,7 +68,7 @@ impl KeyGen {
     }
 
     /// Draws the index of a key.
-    pub fn draw_index(&self, rng: &mut Rng) -> u64 {
+    fn draw_index(&self, rng: &mut Rng) -> u64 {
         match self.shape {
             KeyShape::Uniform | KeyShape::Adversarial => rng.below(self.space),
             KeyShape::Zipf => {

@@ -5,6 +5,7 @@
 //! is compared. Rules look at Rust source with comments and literals blanked out ([`source`]), not
 //! at a syntax tree: exact enough for words and paths, and free of dependencies.
 
+mod callers;
 mod docs;
 mod hygiene;
 mod layers;
@@ -54,7 +55,7 @@ impl Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [(&str, &str, Rule); 18] = [
+const RULES: [(&str, &str, Rule); 19] = [
     (
         "layering",
         "a crate depends only on the crates that its row allows",
@@ -127,6 +128,11 @@ const RULES: [(&str, &str, Rule); 18] = [
         "ratchet",
         "figures of the engine's open floor plan only fall",
         ratchet::check,
+    ),
+    (
+        "callers",
+        "a public function of a library crate is used outside its file",
+        callers::check,
     ),
     (
         "cited-page",

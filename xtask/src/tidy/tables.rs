@@ -148,3 +148,63 @@ pub const LINES_ADVISED_MAX: usize = 800;
 
 /// Lines of a Rust file, tests included unless they are files of their own, that are refused.
 pub const LINES_MAX: usize = 1000;
+
+/// Folders of the crates whose public functions need a user outside their file.
+pub const LIBRARIES: [&str; 11] = [
+    "base", "cache", "env", "memtable", "pace", "speed", "table", "wal", "testkit", "engine",
+    "workload",
+];
+
+/// Public functions without a user outside their file: the end of the file's path, the name, and the reason.
+pub const UNCALLED: [(&str, &str, &str); 10] = [
+    (
+        "base/src/error.rs",
+        "is_retryable",
+        "interface of users: a status that another attempt may cure",
+    ),
+    (
+        "base/src/stats.rs",
+        "histogram_text",
+        "interface of users, as RocksDB's getHistogramString",
+    ),
+    (
+        "base/src/stats.rs",
+        "take_ticker",
+        "interface of users, as RocksDB's getAndResetTickerCount",
+    ),
+    (
+        "env/src/rate_limiter.rs",
+        "set_single_burst_bytes",
+        "interface of users, as RocksDB's SetSingleBurstBytes",
+    ),
+    (
+        "engine/src/db/builder.rs",
+        "speed_device",
+        "interface of users: a device of their own",
+    ),
+    (
+        "engine/src/db/reads.rs",
+        "put_entity_opt",
+        "interface of users: put_entity with options",
+    ),
+    (
+        "engine/src/txn/db.rs",
+        "write_locked",
+        "interface of users: a batch under locks",
+    ),
+    (
+        "speed/src/fs.rs",
+        "spilled",
+        "interface of tests on real devices",
+    ),
+    (
+        "emulated/device.rs",
+        "add_fault",
+        "interface of tests: a device that fails",
+    ),
+    (
+        "pace/src/bucket.rs",
+        "burst_seconds",
+        "interface of programs that show a bucket",
+    ),
+];

@@ -201,16 +201,6 @@ impl VersionEdit {
         self.new_files.push(file);
     }
 
-    /// Returns whether the edit creates or drops its family.
-    pub fn is_column_family_manipulation(&self) -> bool {
-        self.column_family_add.is_some() || self.column_family_drop
-    }
-
-    /// Returns whether the edit is about tracked logs.
-    pub fn is_wal_manipulation(&self) -> bool {
-        !self.wal_additions.is_empty() || self.wal_deletion.is_some()
-    }
-
     /// Largest sequence number of the added files, 0 if there are none.
     pub fn largest_seqno_of_new_files(&self) -> u64 {
         self.new_files
@@ -255,7 +245,7 @@ impl VersionEdit {
     }
 
     /// Appends the record to `out`.
-    pub fn encode_to(&self, out: &mut Vec<u8>) {
+    fn encode_to(&self, out: &mut Vec<u8>) {
         put_opt_bytes(out, tag::DB_ID, self.db_id.as_deref());
         put_opt_bytes(out, tag::COMPARATOR, self.comparator.as_deref());
         put_opt_u64(out, tag::LOG_NUMBER, self.log_number);

@@ -318,18 +318,12 @@ impl FileMeta {
     /// The range tombstones of the open table, cut to the bounds of the file; `None` without any.
     /// Requires: the table was opened.
     pub fn truncated_tombstones(&self) -> Option<TruncatedTombstones> {
-        self.tombstones_between(&self.smallest, &self.largest)
-    }
-
-    /// As [`Self::truncated_tombstones`], cut to the bounds of the files that this one is one of, as
-    /// internal keys.
-    pub fn tombstones_between(
-        &self,
-        smallest: &[u8],
-        largest: &[u8],
-    ) -> Option<TruncatedTombstones> {
         let list = self.tombstones.get()?.clone();
-        Some(TruncatedTombstones::of_file(list, smallest, largest))
+        Some(TruncatedTombstones::of_file(
+            list,
+            &self.smallest,
+            &self.largest,
+        ))
     }
 
     /// Returns whether the writer of the file or a caller asked for compaction.

@@ -172,7 +172,7 @@ impl LevelOptions {
 
     /// Returns whether a file of a level may be rewritten for its own sake: not by FIFO below level 0, where what another style
     /// left is deleted, and not without compactions.
-    pub fn rewrites_in(&self, level: usize) -> bool {
+    fn rewrites_in(&self, level: usize) -> bool {
         match self.style {
             CompactionStyle::Level | CompactionStyle::Universal => true,
             CompactionStyle::Fifo => level == 0,

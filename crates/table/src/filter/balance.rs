@@ -49,7 +49,7 @@ pub(super) trait Lengths {
 
 impl FilterBalance {
     /// Even, for an allocator that really gives `usable` bytes for so many.
-    pub fn of_allocator(usable: fn(u64) -> u64) -> Self {
+    fn of_allocator(usable: fn(u64) -> u64) -> Self {
         Self {
             balance: Arc::default(),
             usable,
