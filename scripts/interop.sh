@@ -3,7 +3,8 @@
 #
 #   scripts/interop.sh [--seed N] [--rounds N] [--ops N] [--mixes all|NAME] [--keep]
 #
-#   PROFILE    release (default) or dist: the build of ours that is checked; it is built first
+#   PROFILE    release (default), dist or test: the build of ours that is checked; it is built first. `test` shares
+#              its objects with `cargo test`, and has debug assertions
 #   SUBJECT    folder with another librocksdb.so to check instead of ours; nothing is built then
 #   PEERS      folder of the releases, see scripts/get-peers.sh
 #
@@ -15,10 +16,15 @@ peers=${PEERS:-${TMPDIR:-/tmp}/peers}
 scripts/get-peers.sh "$peers" >/dev/null
 
 profile=${PROFILE:-release}
-if [[ -z ${SUBJECT:-} ]]; then
-  cargo build --quiet --profile "$profile" -p spanlith-librocksdb
-  SUBJECT=${CARGO_TARGET_DIR:-target}/$profile
+folder=${CARGO_TARGET_DIR:-target}/$profile
+# One selection of packages in every build: another one may unify features otherwise, and compile all again.
+selection=(-p spanlith-librocksdb -p spanlith-cli -p spanlith-stress)
+if [[ $profile == test ]]; then
+  folder=${CARGO_TARGET_DIR:-target}/debug
+  selection=(--workspace)
 fi
+cargo build --quiet --profile "$profile" "${selection[@]}"
+SUBJECT=${SUBJECT:-$folder}
 echo "interop: subject $SUBJECT/librocksdb.so"
 
 # Can the comparison fail at all? One operation is lost in every session of two real engines.
@@ -36,14 +42,13 @@ echo "interop: a planted loss is noticed ($planted of 9 scenarios)"
 scripts/capi-list.sh --check "$SUBJECT/librocksdb.so"
 
 # What is installed can be used, and its header declares what RocksDB's does.
-PEERS=$peers scripts/installed.sh
+PEERS=$peers scripts/installed.sh --profile "$profile"
 
 # The tests of the Rust crate `rocksdb`, through crates/librocksdb-sys.
 python3 scripts/rust_suite.py --work "${CARGO_TARGET_DIR:-target}/rust-suite" | tail -n 12
 
 # What the doctor says of RocksDB's directories, killed and damaged, is what opening and reading them shows.
-cargo build --quiet --release -p spanlith-cli
-python3 scripts/doctor_states.py "${CARGO_TARGET_DIR:-target}/release/spanlith" "$peers/lib11/librocksdb.so" --short
+python3 scripts/doctor_states.py "$folder/spanlith" "$peers/lib11/librocksdb.so" --short
 
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
@@ -59,8 +64,7 @@ bench=()
 python3 scripts/interop_trace.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 6 "${bench[@]}"
 
 # Nobody notices interrupted and short system calls below the library.
-cargo build --quiet --release -p spanlith-stress
-"${CARGO_TARGET_DIR:-target}/release/spanlith-stress" interrupts --ours "$SUBJECT/librocksdb.so" --runs 200
+"$folder/spanlith-stress" interrupts --ours "$SUBJECT/librocksdb.so" --runs 200
 
 # Programs of transactions answer alike, and each library opens what the other left prepared.
 python3 scripts/txn_diff.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 24

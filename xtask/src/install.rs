@@ -18,7 +18,7 @@ Builds Spanlith and installs below DIR:
 
   --soname X.Y    also makes the links librocksdb.so.X and librocksdb.so.X.Y, for programs that
                   were linked with RocksDB X.Y (7.8 and 8.11, for example)
-  --profile NAME  dist (default; link-time optimisation), release or dev
+  --profile NAME  dist (default; link-time optimisation), release, dev or test
 ";
 
 /// The release whose interface the library has.
@@ -91,10 +91,9 @@ fn install(root: &Path, plan: &Plan) -> Result<(), String> {
     build(root, plan)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder));
-    let folder = if plan.profile == "dev" {
-        "debug"
-    } else {
-        &plan.profile
+    let folder = match plan.profile.as_str() {
+        "dev" | "test" => "debug",
+        other => other,
     };
     let built = target.join(folder);
     let lib = plan.prefix.join("lib");
