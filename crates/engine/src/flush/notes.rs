@@ -48,7 +48,7 @@ impl Engine {
             num_memtables: mems.len() as u64,
             total_num_input_entries: n.entries,
             num_deletes: sum(MemTable::deletes),
-            total_data_size: n.payload_bytes,
+            total_data_size: n.payload_bytes + length_bytes(n.payload_bytes, n.entries),
             memory_usage: sum(|m| m.memory_usage() as u64),
             num_range_deletes: sum(MemTable::range_deletes),
             flush_reason: n.reason.name(),

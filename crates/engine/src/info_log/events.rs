@@ -200,10 +200,6 @@ pub struct TrivialMove {
     pub total_files_size: u64,
 }
 
-#[allow(
-    dead_code,
-    reason = "each is called by the job it is about, as these take their present form"
-)]
 impl InfoLog {
     /// Opening begins to replay logs.
     pub fn recovery_started(&self, e: &RecoveryStarted<'_>) {

@@ -126,6 +126,8 @@ impl Explanation {
 
 /// Deletes obsolete files of the database directory after a successful recovery.
 pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> Result<()> {
+    // The deletion is a job of its own, as in RocksDB, so that the first flush has number 2 at least.
+    engine.new_job();
     let (versions, log_number) = {
         let state = engine.state.lock();
         let versions = state.families.values().map(|f| f.version.clone());

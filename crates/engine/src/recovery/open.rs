@@ -20,6 +20,7 @@ use super::request::OpenRequest;
 use super::reuse::Reusable;
 use super::whose::check_whose;
 use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
+use crate::info_log::events::RecoveryStarted;
 use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
@@ -155,12 +156,14 @@ fn open_entered(
         open_tables(&engine)?;
     }
     let may_flush = !request.read_only;
+    let job = begin_replay(&engine, &logs.needed);
     let replay = Replay::new(
         &engine,
         last_sequence,
         may_flush,
         request.write_prepared,
         &known,
+        job.unwrap_or(0),
     )
     .filtered(request.wal_filter.clone());
     engine.check_oldest_log(&known, &logs.needed)?;
@@ -175,6 +178,7 @@ fn open_entered(
     engine.report_dropped(&replayed)?;
     engine.order.publish_alone(replayed.last_sequence);
     if request.read_only {
+        end_replay(&engine, job);
         engine.keep_replayed(replayed);
         return Ok(engine);
     }
@@ -182,6 +186,7 @@ fn open_entered(
         engine.reuse_manifest(reusable)?;
     }
     finish(&engine, replayed, &logs.needed, logs.beyond)?;
+    end_replay(&engine, job);
     for family in &missing {
         engine.create_family(family)?;
     }
@@ -197,6 +202,26 @@ fn open_entered(
         open_tables_later(&engine);
     }
     Ok(engine)
+}
+
+/// Notes in the info log that `logs` are about to be replayed. The job is the first of the database; there is none
+/// without logs.
+fn begin_replay(engine: &Engine, logs: &[u64]) -> Option<u64> {
+    if logs.is_empty() {
+        return None;
+    }
+    let job = engine.new_job();
+    engine.c.log.recovery_started(&RecoveryStarted {
+        job,
+        wal_files: logs,
+    });
+    Some(job)
+}
+
+fn end_replay(engine: &Engine, job: Option<u64>) {
+    if let Some(job) = job {
+        engine.c.log.recovery_finished(job, &Ok(()));
+    }
 }
 
 /// Reads the MANIFEST: its number, and what it says.

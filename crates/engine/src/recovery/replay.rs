@@ -76,6 +76,8 @@ pub(super) struct Recovering {
     pub mems: Vec<Arc<MemTable>>,
     /// `full_history_ts_low` that the tables written ask for.
     pub history_low: Option<Vec<u8>>,
+    /// Number of the job that writes the tables.
+    job: u64,
 }
 
 pub(super) struct Replay<'a> {
@@ -134,6 +136,7 @@ impl<'a> Replay<'a> {
         may_flush: bool,
         write_prepared: bool,
         known: &'a Known,
+        job: u64,
     ) -> Self {
         let state = engine.state.lock();
         let families = state.families.values().map(|f| Recovering {
@@ -146,6 +149,7 @@ impl<'a> Replay<'a> {
             blobs: Vec::new(),
             mems: Vec::new(),
             history_low: None,
+            job,
         });
         let families: BTreeMap<u32, Recovering> = families.map(|f| (f.family.id, f)).collect();
         let mut comparators = families.values().map(|f| &f.family.comparator);
@@ -772,6 +776,9 @@ impl Recovering {
             creation: TableCreation::Recovery,
         };
         let built = build_table(engine, &request)?;
+        if let Some(table) = &built.table {
+            engine.note_table(&self.family, self.job, table);
+        }
         self.blobs.extend(built.blobs);
         Ok(built.table.map(|t| t.file))
     }

@@ -536,3 +536,38 @@ fn aborts_of_all_compactions_count_and_what_was_due_is_done_afterwards() {
     w.db.abort_compactions();
     w.db.close().unwrap();
 }
+
+/// RocksDB 11.8.1 gives the replay of logs number 1, the deletion of obsolete files the next one, and the first flush
+/// the one after it.
+#[test]
+fn an_open_that_replays_logs_says_so_as_a_job_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let heard = Arc::new(Heard::default());
+    let open = || {
+        let builder = Db::builder(dir.path()).create_if_missing(true);
+        builder.listener(heard.clone()).open().unwrap()
+    };
+    let jobs = || -> Vec<u64> {
+        let created = std::mem::take(&mut *heard.created.lock().unwrap());
+        created.iter().map(|table| table.job).collect()
+    };
+    let db = open();
+    db.default_cf().put("a", "1").unwrap();
+    flush(&db.default_cf());
+    assert_eq!(jobs(), [2], "a new database");
+    db.default_cf().put("b", "1").unwrap();
+    drop(db);
+
+    let db = open();
+    assert_eq!(jobs(), [1], "the table of what was replayed");
+    db.default_cf().put("c", "1").unwrap();
+    flush(&db.default_cf());
+    assert_eq!(jobs(), [3]);
+    drop(db);
+    let log = std::fs::read_to_string(dir.path().join("LOG")).unwrap();
+    let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text} in {log}"));
+    let begun = at(r#""job": 1, "event": "recovery_started", "wal_files": ["#);
+    let table = at(r#""job": 1, "event": "table_file_creation""#);
+    let ended = at(r#""job": 1, "event": "recovery_finished", "status": "OK""#);
+    assert!(begun < table && table < ended);
+}
