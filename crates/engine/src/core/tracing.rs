@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Who is told what the database does outside: of calls to the file system, and of blocks that are looked up.
+/// Recorders of what the database does outside: calls to the file system, and blocks that are looked up.
 #[derive(Clone, Debug)]
 pub(crate) struct Watchers {
     /// The outside world that nobody watches: trace files are written there.
@@ -78,6 +78,7 @@ impl Tracing {
     }
 
     /// Records a request, unless its kind is not wanted.
+    #[inline]
     pub(crate) fn record(&self, kind: u8, encode: impl FnOnce(&mut Vec<u8>)) -> Option<Ticket> {
         if !self.queries.is_on() || !self.wants(bit_of(kind)) {
             return None;

@@ -35,9 +35,12 @@ const PAYLOAD_MAX: usize = u32::MAX as usize;
 /// Bytes of a record before its payload.
 pub(super) const HEAD: usize = 13;
 
+/// Bytes of a record of a usual size.
+const USUAL: usize = 256;
+
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// What a trace is of.
+/// Kinds of traces, by what they record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceKind {
     /// Requests of callers.
@@ -238,6 +241,8 @@ impl Recorder {
         }
         let began = self.clock.monotonic_nanos();
         let bytes = &mut state.bytes;
+        // At once for all pieces of a usual record.
+        bytes.reserve(USUAL);
         let at = begin(bytes, began, kind);
         encode(bytes);
         if !end(bytes, at) {

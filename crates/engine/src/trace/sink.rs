@@ -22,6 +22,8 @@ const TICKET: usize = 12;
 
 /// Bytes that are handed to the file at once.
 const CHUNK: usize = 256 << 10;
+/// Records of one thread that are handed to the file as they are, without being collected first.
+const DIRECT: usize = 16 << 10;
 /// A buffer that held more is not kept.
 const KEPT_MAX: usize = 1 << 20;
 
@@ -46,7 +48,7 @@ enum Half {
     Extension(Extension),
 }
 
-/// What timestamps are, of records that carry nanoseconds of a clock that never goes back.
+/// Says what timestamps are, of records that carry nanoseconds of a clock that never goes back.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Times {
     /// Microseconds since 1970, of which so many had passed at that moment of the other clock.
@@ -157,11 +159,12 @@ impl Sink {
             };
             // As long as its records stand before those of all others, no other is looked at.
             let next = heads.peek().map(|head| head.0);
-            let mut head = Some(first);
-            while let Some(at) = head
-                && at.nanos < until
-                && next.is_none_or(|next| at <= next)
-            {
+            let is_next = |at: &Head| at.nanos < until && next.is_none_or(|next| *at <= next);
+            if self.extension.is_none() && self.error.is_none() {
+                self.put_run(from, first.thread, is_next);
+            }
+            let mut head = from.head(first.thread);
+            while let Some(at) = head.filter(is_next) {
                 self.put(at, from);
                 head = from.head(first.thread);
             }
@@ -176,6 +179,47 @@ impl Sink {
         self.taken = taken;
         self.hand_over();
         self.error.clone().filter(|_| !had_error)
+    }
+
+    /// Moves records of a thread as long as `is_next` and the file's size allow, with one copy for all of them. There
+    /// are no extensions.
+    fn put_run(&mut self, from: &mut Taken, thread: u32, is_next: impl Fn(&Head) -> bool) {
+        let begin = from.at;
+        while self.bytes <= self.max_bytes
+            && let Some(rest) = from.bytes.get_mut(from.at..)
+            && let Some(nanos) = get_fixed64(rest, 0)
+        {
+            let head = Head {
+                nanos,
+                is_extension: false,
+                thread,
+            };
+            let len = HEAD + get_fixed32(rest, 9).unwrap_or(0) as usize;
+            debug_assert!(rest.get(8) != Some(&EXTENSION) && len <= rest.len());
+            if !is_next(&head) {
+                break;
+            }
+            let timestamp = self.timestamp(nanos);
+            if let Some(to) = rest.get_mut(..8) {
+                to.copy_from_slice(&timestamp.to_le_bytes());
+            }
+            from.at += len.min(rest.len());
+            from.places += 1;
+            self.bytes += len as u64;
+            self.records += 1;
+        }
+        let run = from.bytes.get(begin..from.at).unwrap_or_default();
+        if run.len() < DIRECT {
+            self.out.extend_from_slice(run);
+        } else {
+            self.hand_over();
+            if let (Some(file), None) = (&mut self.file, &self.error) {
+                self.error = file.append(run).err();
+            }
+        }
+        if self.out.len() >= CHUNK {
+            self.hand_over();
+        }
     }
 
     /// Moves one record of a thread.
