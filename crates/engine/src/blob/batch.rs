@@ -40,7 +40,7 @@ struct Span {
     end: u64,
 }
 
-/// What is read together.
+/// Values that are read together.
 #[derive(Default)]
 struct Plan<'w> {
     files: Vec<Arc<BlobFileReader>>,
@@ -151,6 +151,7 @@ impl<'w> Plan<'w> {
         match self.spans.last_mut() {
             Some(span)
                 if span.file == file
+                    && extent.offset >= span.start
                     && extent.offset <= span.end.saturating_add(GAP_MAX)
                     && extent.end() - span.start <= SPAN_MAX =>
             {

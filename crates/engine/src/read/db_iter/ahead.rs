@@ -10,7 +10,7 @@
 //! see is read alone. So is what could not be read, which gives the error at its own entry. One thread uses it, with
 //! its iterator.
 
-use super::{At, DbIter, DbIterParts};
+use super::{At, DbIter, DbIterParts, DeadKeys};
 use crate::blob::{BlobIndex, BlobPointer, ScanWindows};
 use crate::iter::RangeWatch;
 use crate::read::stored::{Blobs, Stored};
@@ -33,7 +33,7 @@ pub(super) struct ScanValues {
     ahead: Ahead,
 }
 
-/// What was read ahead.
+/// Values that were read ahead.
 struct Ahead {
     /// Made when it is needed first.
     scout: Option<Box<DbIter>>,
@@ -72,7 +72,7 @@ impl ScanValues {
         self.ahead.begin_anew();
     }
 
-    /// What the iterator shows has changed.
+    /// Forgets what was read ahead: the iterator shows another state.
     pub(super) fn forget_scout(&mut self) {
         self.ahead.scout = None;
     }
@@ -143,13 +143,15 @@ impl DbIter {
             blobs: parts.blobs.clone(),
             blob_read,
             view,
+            dead: DeadKeys::default(),
         }))
     }
 
     /// The reference under an iterator that fetches no values.
     fn reference(&self) -> Option<&Pinned> {
         match &self.unprepared {
-            Some(Stored::Blob(index)) => Some(index),
+            // Under the merged stream lies the value itself: what was left unread belongs to an entry before.
+            Some(Stored::Blob(index)) if !matches!(self.at, At::None | At::Inner) => Some(index),
             _ => None,
         }
     }

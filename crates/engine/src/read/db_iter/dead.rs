@@ -35,7 +35,7 @@ pub(crate) struct DeadKeys {
 }
 
 impl DeadKeys {
-    /// What the options allow; `total_order` says whether streams are in order throughout.
+    /// Returns what the options allow; `total_order` says whether streams are in order throughout.
     pub(crate) fn of(
         options: &ReadOptions,
         state: &SuperVersion,
