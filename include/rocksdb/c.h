@@ -468,6 +468,11 @@ extern ROCKSDB_LIBRARY_API void rocksdb_delete_range_cf(rocksdb_t* db,
     const rocksdb_writeoptions_t* options, rocksdb_column_family_handle_t* column_family,
     const char* start_key, size_t start_key_len, const char* end_key, size_t end_key_len,
     char** errptr);
+extern ROCKSDB_LIBRARY_API rocksdb_t* rocksdb_open_and_trim_history(
+    const rocksdb_options_t* options, const char* name, int num_column_families,
+    const char* const* column_family_names, const rocksdb_options_t* const* column_family_options,
+    rocksdb_column_family_handle_t** column_family_handles, char* trim_ts, size_t trim_tslen,
+    char** errptr);
 extern ROCKSDB_LIBRARY_API rocksdb_t* rocksdb_open_for_read_only_column_families(
     const rocksdb_options_t* options, const char* name, int num_column_families,
     const char* const* column_family_names, const rocksdb_options_t* const* column_family_options,
@@ -950,6 +955,8 @@ extern ROCKSDB_LIBRARY_API void rocksdb_continue_background_work(rocksdb_t* db, 
 extern ROCKSDB_LIBRARY_API void rocksdb_disable_file_deletions(rocksdb_t* db, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_enable_file_deletions(rocksdb_t* db, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_destroy_db(const rocksdb_options_t* options,
+    const char* name, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_repair_db(const rocksdb_options_t* options,
     const char* name, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_increase_full_history_ts_low(rocksdb_t* db,
     rocksdb_column_family_handle_t* column_family, const char* ts_low, size_t ts_lowlen,
@@ -3421,10 +3428,31 @@ extern ROCKSDB_LIBRARY_API uint64_t rocksdb_replayer_get_header_timestamp(
 extern ROCKSDB_LIBRARY_API void rocksdb_replayer_replay(rocksdb_replayer_t* replayer,
     const rocksdb_replay_options_t* options, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_replayer_destroy(rocksdb_replayer_t* replayer);
+extern ROCKSDB_LIBRARY_API rocksdb_block_cache_trace_options_t* rocksdb_block_cache_trace_options_create(
+    void);
+extern ROCKSDB_LIBRARY_API void rocksdb_block_cache_trace_options_destroy(
+    rocksdb_block_cache_trace_options_t* options);
+extern ROCKSDB_LIBRARY_API rocksdb_block_cache_trace_writer_options_t* rocksdb_block_cache_trace_writer_options_create(
+    void);
+extern ROCKSDB_LIBRARY_API void rocksdb_block_cache_trace_writer_options_destroy(
+    rocksdb_block_cache_trace_writer_options_t* options);
 extern ROCKSDB_LIBRARY_API void rocksdb_start_trace(rocksdb_t* db, rocksdb_env_t* env,
     const rocksdb_envoptions_t* env_options, const rocksdb_trace_options_t* options,
     const char* trace_path, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_end_trace(rocksdb_t* db, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_start_io_trace(rocksdb_t* db, rocksdb_env_t* env,
+    const rocksdb_envoptions_t* env_options, const rocksdb_trace_options_t* options,
+    const char* trace_path, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_end_io_trace(rocksdb_t* db, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_start_block_cache_trace(rocksdb_t* db, rocksdb_env_t* env,
+    const rocksdb_envoptions_t* env_options, const rocksdb_trace_options_t* options,
+    const char* trace_path, char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_start_block_cache_trace_with_options(rocksdb_t* db,
+    rocksdb_env_t* env, const rocksdb_envoptions_t* env_options,
+    const rocksdb_block_cache_trace_options_t* options,
+    const rocksdb_block_cache_trace_writer_options_t* writer_options, const char* trace_path,
+    char** errptr);
+extern ROCKSDB_LIBRARY_API void rocksdb_end_block_cache_trace(rocksdb_t* db, char** errptr);
 extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_set_max_trace_file_size(
     rocksdb_trace_options_t* opt, uint64_t v);
 extern ROCKSDB_LIBRARY_API uint64_t rocksdb_trace_options_get_max_trace_file_size(
@@ -3440,6 +3468,14 @@ extern ROCKSDB_LIBRARY_API void rocksdb_trace_options_set_preserve_write_order(
     rocksdb_trace_options_t* opt, unsigned char v);
 extern ROCKSDB_LIBRARY_API unsigned char rocksdb_trace_options_get_preserve_write_order(
     rocksdb_trace_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_block_cache_trace_options_set_sampling_frequency(
+    rocksdb_block_cache_trace_options_t* opt, uint64_t v);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_block_cache_trace_options_get_sampling_frequency(
+    rocksdb_block_cache_trace_options_t* opt);
+extern ROCKSDB_LIBRARY_API void rocksdb_block_cache_trace_writer_options_set_max_trace_file_size(
+    rocksdb_block_cache_trace_writer_options_t* opt, uint64_t v);
+extern ROCKSDB_LIBRARY_API uint64_t rocksdb_block_cache_trace_writer_options_get_max_trace_file_size(
+    rocksdb_block_cache_trace_writer_options_t* opt);
 
 /* ---- slicetransform ---- */
 
