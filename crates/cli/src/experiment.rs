@@ -22,7 +22,7 @@ use std::process::ExitCode;
 pub enum Verb {
     /// Lists the experiments: document, set-up, criterion
     List(List),
-    Run(Run),
+    Run(Box<Run>),
     Report(Report),
 }
 

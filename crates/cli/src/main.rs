@@ -143,7 +143,7 @@ enum Noun {
     )]
     TraceAnalyzer(Foreign),
     /// Measures: db_bench's benchmarks by their names
-    Bench(bench::Bench),
+    Bench(Box<bench::Bench>),
     Drive(drive::Drive),
     /// Runs experiments of published documents, and shows measured beside printed numbers
     #[command(subcommand)]

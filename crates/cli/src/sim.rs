@@ -20,7 +20,7 @@ pub enum Sim {
     /// A tree, its flushes and compactions, and writers under a policy
     Lsm(Lsm),
     /// Clients, cores, a log on a speed disk or in files, and devices
-    Sd(sd::Sd),
+    Sd(Box<sd::Sd>),
 }
 
 const EXAMPLES: &str = "\

@@ -1,4 +1,4 @@
-//! What a database has written, as the last event `written_bytes` of its info log says: by what wrote it, for each byte of
+//! The bytes that a database has written, as the last event `written_bytes` of its info log says: by what wrote it, for each byte of
 //! the user, and how often a day that writes the drive (R-TR-06, R-TR-08).
 //!
 //! The event is written with each dump of statistics and when the database is closed.

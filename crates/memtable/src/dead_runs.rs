@@ -32,7 +32,7 @@ const WATCHES_MAX: usize = 4;
 /// A run must spare at least so many deleted keys.
 const KEYS_MIN: u64 = 32;
 
-/// Who asks: what it sees.
+/// Describes the reader that asks: what it sees.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadRunReader {
     /// Number of the state of memtables and tables; the same number always means the same state.

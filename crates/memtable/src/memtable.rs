@@ -213,7 +213,8 @@ impl MemTable {
         let convertible = self.convertible.lock();
         // What is older than the first entry here is in other places, and all of it is below that number.
         let is_current = reader.view != 0 && *convertible == reader.view;
-        if !is_current || self.len() == 0 || reader.snapshot < self.first_seqno() {
+        let entries = self.len();
+        if !is_current || entries == 0 || reader.snapshot < self.first_seqno() {
             return false;
         }
         let covers =

@@ -142,7 +142,7 @@ impl Pointer {
     }
 }
 
-/// What a look found.
+/// The findings of a look.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Nanoseconds of a clock that never goes back.

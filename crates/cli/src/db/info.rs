@@ -214,7 +214,7 @@ impl Info {
     }
 }
 
-/// What was written, as the info log in the directory last told; `None` if it does not.
+/// Returns what was written, as the info log in the directory last told; `None` if it does not.
 fn written(i: &Inventory) -> Option<Written> {
     LogTail::read(&i.dir.join("LOG")).ok()?.written
 }

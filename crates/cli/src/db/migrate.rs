@@ -88,7 +88,7 @@ impl Migrate {
         })
     }
 
-    /// What failed, with the way out.
+    /// The failure, with the way out.
     fn failed(&self, e: Error) -> anyhow::Error {
         let text = e.to_string();
         let dir = shell_word(&self.db);

@@ -128,9 +128,10 @@ fn note(line: &str) -> Option<Note> {
     let (at, kind) = kinds
         .iter()
         .find_map(|(words, kind)| Some((rest.find(words)?, *kind)))?;
-    // `[name] ` in front of the words.
+    // `[name] ` in front of the words, but for a slow write, which names none: there it is the level of the line.
     let before = rest.get(..at)?.trim_end();
     let family = before.strip_suffix(']').and_then(|b| b.rsplit_once('['));
+    let family = family.filter(|_| kind != Kind::Slow);
     let family = family.map_or(String::new(), |f| f.1.to_string());
     let shown = match family.is_empty() {
         true => rest.get(at..)?.to_string(),

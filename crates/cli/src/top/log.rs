@@ -128,7 +128,7 @@ pub struct LogTail {
     pub complaints: Vec<String>,
     /// Lines of the last dump of statistics.
     pub stats: Vec<String>,
-    /// What was written, as last told.
+    /// The bytes written, as last told.
     pub written: Option<Written>,
 }
 

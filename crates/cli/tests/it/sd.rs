@@ -168,8 +168,9 @@ fn tables_come_to_a_speed_disk_and_leave_it_again() {
     );
     run(["doctor", "--db", db]).ok();
     run(["db", "info", "--db", db]).ok();
-    let out = run(["find", "l", "--db", db]).ok();
-    assert!(out.contains("fast"), "{out}");
+    let found = run(["find", "l", "--db", db]);
+    assert_eq!(found.code, Some(0), "{found:?}");
+    assert!(found.out.contains("(level 0)"), "{found:?}");
     let out = run(["db", "files", "--db", db]).ok();
     assert!(out.contains(fast) && !out.contains("missing"), "{out}");
     let err = run(["compat", "--db", db]).fails(1);

@@ -61,7 +61,7 @@ pub(crate) struct Components {
     pub statistics: Option<Arc<Statistics>>,
     /// Says who is told what happens.
     pub listeners: Arc<Listeners>,
-    /// Who is told of calls to the file system and of lookups in the block cache.
+    /// Recorders of calls to the file system and of lookups in the block cache.
     pub watchers: Watchers,
     /// The speed disk with the logs, if there is one.
     pub speed: Option<Speed>,

@@ -224,11 +224,6 @@ impl FamilyOptions {
         self
     }
 
-    /// Directories of its tables that were given for it alone.
-    pub(super) fn own_paths(&self) -> &[DbPath] {
-        &self.paths
-    }
-
     /// The options as text alone: what a component decides is left out.
     fn plain(&self) -> CfOptions {
         let mut cf = self.options.clone();

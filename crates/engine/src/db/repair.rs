@@ -1,4 +1,4 @@
-//! What an [`OpenBuilder`] tells a repair before it is known which families there are.
+//! Collects what an [`OpenBuilder`] tells a repair before it is known which families there are.
 
 use super::{FamilyOptions, OpenBuilder};
 use crate::recovery::OpenRequest;

@@ -8,7 +8,7 @@ use spanlith_table::CacheRole;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// What of a family's tables is in the block cache.
+/// Says how much of a family's tables is in the block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexResidency {

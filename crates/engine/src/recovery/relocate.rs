@@ -28,7 +28,7 @@ pub(super) struct LiveTable {
     pub path_id: u32,
 }
 
-/// What a MANIFEST says of tables.
+/// Holds what a MANIFEST says of tables.
 pub(super) struct Tables {
     /// Its records.
     edits: Vec<VersionEdit>,

@@ -25,7 +25,7 @@ pub struct OpenRequest {
     pub(crate) families: Vec<FamilyRequest>,
     /// Budgets and limits shared with other databases.
     pub(crate) resources: Resources,
-    /// Who is told of calls to the file system, which `env` tells, and of lookups in the block cache.
+    /// Recorders of calls to the file system, which `env` tells, and of lookups in the block cache.
     pub(crate) watchers: Watchers,
     /// The speed disk that was asked for or that CURRENT names; `env` has its logs once it is attached.
     pub(crate) speed: Option<Speed>,

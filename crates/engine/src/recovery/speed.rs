@@ -194,7 +194,7 @@ struct Leaving<'a> {
     wal_dir: &'a Path,
     /// Number of the current MANIFEST.
     number: u64,
-    /// What CURRENT says.
+    /// The marks of CURRENT.
     marks: &'a CurrentMarks,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// What CURRENT says now.
+    /// The marks of CURRENT now.
     ///
     /// # Errors
     /// Of reading it.
@@ -55,7 +55,7 @@ impl<'a> Place<'a> {
         &*self.env.fs
     }
 
-    /// What CURRENT says of tables.
+    /// The mark of CURRENT about tables.
     pub(super) fn mark(&self) -> Option<&TablesMark> {
         self.marks.tables.as_ref()
     }

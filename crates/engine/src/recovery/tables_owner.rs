@@ -23,7 +23,7 @@ const OWNER_TEMP: &str = "SPANLITH.tables.tmp";
 const BYTES_MAX: u64 = 4096;
 const FIRST_LINE: &str = "spanlith-tables 1";
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     /// Identity of the database.

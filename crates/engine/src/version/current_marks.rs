@@ -75,7 +75,7 @@ impl TablesMark {
     }
 }
 
-/// What of a database stands on a speed disk.
+/// Says which parts of a database stand on a speed disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CurrentMarks {
     /// Its logs.

@@ -155,7 +155,7 @@ fn a_listener_that_is_told_by_a_write_cannot_write() {
     db.close().unwrap();
 }
 
-/// What a comparator or a merge operator is told that writes to its database in the middle of a write.
+/// The error of a comparator or a merge operator that writes to its database in the middle of a write.
 const NESTED: &str = "Not implemented: Writing in a callback of a write that waits";
 
 /// Orders bytewise, and writes to its database when told to.

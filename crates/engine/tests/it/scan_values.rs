@@ -190,7 +190,7 @@ fn keys_alone_touch_no_blob_file_in_either_direction() {
         let mut n = KEYS;
         while found {
             n -= 1;
-            if n % 10 == 0 {
+            if n.is_multiple_of(10) {
                 assert!(cursor.prepare_value().unwrap());
                 assert_eq!(cursor.value(), value(n));
             }

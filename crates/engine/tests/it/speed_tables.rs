@@ -319,6 +319,8 @@ fn a_copy_with_the_largest_path_id_takes_a_speed_disk() {
     db.close().unwrap();
     assert_eq!(tables(&*mem, "/p3").len(), 1);
     assert!(path_ids(&mem, "/copy").contains(&3));
+    // A copy gets its IDENTITY when it is opened first; without one no speed disk can be its own.
+    open("/copy").open().unwrap().close().unwrap();
     let own = format!("sd_tables_path={FAST};sd_placement=lad:1");
     let db = open("/copy").set(own).unwrap().open().unwrap();
     assert_eq!(db.default_cf().get("k").unwrap().unwrap().as_ref(), b"v");

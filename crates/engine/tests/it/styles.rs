@@ -502,8 +502,10 @@ fn tables_under_a_range_tombstone_are_dropped_without_reading_them() {
         cf.flush(true).unwrap();
         let read = || statistics.ticker(Ticker::LastLevelReadBytes);
         let before = read();
-        let mut options = CompactRangeOptions::default();
-        options.bottommost = BottommostCompaction::Force;
+        let options = CompactRangeOptions {
+            bottommost: BottommostCompaction::Force,
+            ..CompactRangeOptions::default()
+        };
         cf.compact_range_opt(None, None, &options).unwrap();
         let read = read() - before;
         let left = cf.iter().map(Result::unwrap).count() as u64;

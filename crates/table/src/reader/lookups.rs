@@ -15,7 +15,7 @@ const TAG_LEN: u64 = 8;
 pub(super) type Seen = Option<(u64, usize)>;
 
 impl TableReader {
-    /// Who listens, if somebody does.
+    /// The listener, if there is one.
     #[inline]
     fn listener(&self) -> Option<&LookupTap> {
         let counters = self.options.counters.as_ref()?;

@@ -44,7 +44,7 @@ fn open(bench: &Bench<'_>, memtable: u64) -> Result<Db> {
     Ok(db)
 }
 
-/// What scans of one size cost.
+/// The cost of scans of one size.
 struct Row {
     /// Reads of values by length of scans, for each scan.
     reads: [Reads; 3],

@@ -1,4 +1,4 @@
-//! What a blob file says of itself.
+//! Reads what a blob file says of itself.
 
 use crate::blob::{BlobFooter, BlobHeader, FOOTER_LEN, HEADER_LEN, read_range};
 use crate::version::{BlobFileAddition, NewFile};

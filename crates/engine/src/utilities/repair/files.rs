@@ -6,7 +6,7 @@ use spanlith_env::FileSystem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What lies in the directories of a database.
+/// Files in the directories of a database.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     /// Tables by number: where they lie. The first of two of one number counts.

@@ -1,4 +1,4 @@
-//! What a MANIFEST says, if it can be read to its end.
+//! Reads what a MANIFEST says, if it can be read to its end.
 //!
 //! A MANIFEST of which anything cannot be read says nothing here: a file that it names may have been replaced, and one
 //! that it does not name may have replaced it. A torn last record is none: what it would have said never counted.

@@ -1,4 +1,4 @@
-//! What logs hold of each family.
+//! Collects what logs hold of each family.
 
 use spanlith_base::Result;
 use spanlith_env::FileSystem;

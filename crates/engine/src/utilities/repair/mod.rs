@@ -23,7 +23,7 @@ use crate::core::{Engine, create_dir, family_paths, write_current};
 use crate::db::{Db, FamilyOptions, OpenBuilder, RepairPlaces};
 use crate::options::{OptionsFile, STATS_FAMILY, SyncedLogDamage, WalRecoveryMode};
 use crate::recovery::{self, LOST_DIR, OpenRequest};
-use crate::version::{FilePaths, filenames};
+use crate::version::{CurrentMarks, FilePaths, filenames};
 use files::Files;
 use place::is_interleaved;
 use plan::{FamilyPlan, NamedFamilies, Plan, Terms};
@@ -42,11 +42,11 @@ pub struct LostFile {
     pub path: PathBuf,
     /// Why it is no part of the database any more.
     pub why: String,
-    /// What it holds is missing now, as far as it is nowhere else.
+    /// Says that what it holds is missing now, as far as it is nowhere else.
     pub is_loss: bool,
 }
 
-/// What a repair did.
+/// Describes what a repair did.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
@@ -60,7 +60,7 @@ pub struct RepairReport {
     pub logs: usize,
     /// Files that were put aside.
     pub lost: Vec<LostFile>,
-    /// What is missing of which no file is left: tables and blob files that others name, parts of logs.
+    /// Names what is missing of which no file is left: tables and blob files that others name, parts of logs.
     pub missing: Vec<String>,
     /// No MANIFEST could be read to its end, so that nothing says which of the tables are obsolete.
     pub is_without_manifest: bool,
@@ -297,7 +297,7 @@ impl<'a> Repair<'a> {
         log.close()?;
         let open = fs.open_dir(dir)?;
         open.sync()?;
-        write_current(env, dir, &*open, number, None)?;
+        write_current(env, dir, &*open, number, &CurrentMarks::default())?;
         let manifests = self.files.manifests.iter().filter(|&&n| n != number);
         let manifests =
             manifests.map(|&n| (dir.join(filenames::manifest_file_name(n)), "replaced"));
@@ -414,14 +414,15 @@ fn is_stripped(family: &FamilyPlan, order: &Comparator) -> bool {
 fn refuse_speed_disk(places: &RepairPlaces) -> Result<()> {
     let RepairPlaces { env, dir, .. } = places;
     let is_there = env.fs.entry(dir)?.is_some();
-    let mark = is_there
+    let marks = is_there
         .then(|| recovery::read_marked_current(env, dir).ok())
         .flatten()
-        .and_then(|(_, mark)| mark);
-    if mark.is_none() && !places.asks_for_speed_disk {
+        .map(|(_, marks)| marks)
+        .unwrap_or_default();
+    if marks == CurrentMarks::default() && !places.asks_for_speed_disk {
         return Ok(());
     }
-    let text = "repair of a database whose logs are on a speed disk";
+    let text = "repair of a database of which a part is on a speed disk";
     Err(Error::not_supported(text).with_path(dir))
 }
 

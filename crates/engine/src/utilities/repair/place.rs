@@ -229,7 +229,11 @@ mod tests {
         assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
         assert_eq!(placed.missing, [5]);
         // What is left of those that are named keeps its place.
-        let placed = place(&all(&[old.clone()]), Some(&known(&[&old, &gone])), None);
+        let placed = place(
+            &all(std::slice::from_ref(&old)),
+            Some(&known(&[&old, &gone])),
+            None,
+        );
         assert_eq!(levels(&placed), [(4, 3, 7)]);
         // A file of that number that is another table is not the one that is named.
         let mut other = old.clone();

@@ -1,4 +1,4 @@
-//! What a repair makes of what it found: the records of a new MANIFEST, and which files are no part of it.
+//! Decides what a repair makes of what it found: the records of a new MANIFEST, and which files are no part of it.
 
 use super::blobs::{BlobFile, relink};
 use super::files::Files;
@@ -22,7 +22,7 @@ const EIO: i32 = 5;
 pub(super) struct Aside {
     pub path: PathBuf,
     pub why: String,
-    /// What it holds may be missing: it cannot be read, or does not fit.
+    /// Says that what it holds may be missing: it cannot be read, or does not fit.
     pub is_loss: bool,
 }
 
@@ -40,13 +40,13 @@ pub(super) struct FamilyPlan {
     persists_timestamps: Option<bool>,
 }
 
-/// What a repair will do.
+/// Describes what a repair will do.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// By id.
     pub families: BTreeMap<u32, FamilyPlan>,
     pub aside: Vec<Aside>,
-    /// What will be missing of which no file is left, for users.
+    /// Names what will be missing of which no file is left, for users.
     pub missing: Vec<String>,
     pub db_id: Option<Vec<u8>>,
     pub last_sequence: u64,
@@ -62,7 +62,7 @@ pub(super) struct Plan {
 /// How much is put up with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// What becomes of tables with damaged blocks.
+    /// Says what becomes of tables with damaged blocks.
     pub holes: Holes,
     /// The MANIFEST is asked.
     pub asks_manifest: bool,

@@ -1,4 +1,4 @@
-//! What a table says of itself: the family it is of, how that orders its keys, its bounds and sequence numbers.
+//! Reads what a table says of itself: the family it is of, how that orders its keys, its bounds and sequence numbers.
 //!
 //! Bounds and numbers come from the entries, all of which are read with their checksums; so a table that is described
 //! can be read wherever a user will look.
@@ -28,7 +28,7 @@ const TIMESTAMP_ORDERS: [&str; 2] = [
     "rocksdb.ReverseBytewiseComparator.u64ts",
 ];
 
-/// What becomes of a table of which a data block cannot be read.
+/// Says what becomes of a table of which a data block cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holes {
     /// It is refused.
