@@ -28,13 +28,15 @@ pub(super) struct Placed {
     pub missing: Vec<u64>,
     /// The MANIFEST said where all of them belong.
     pub is_known: bool,
+    /// Some of what was left out is in the logs.
+    pub needs_logs: bool,
 }
 
-/// Places the tables of a family. `logged` is its newest sequence number in the logs that it needs.
+/// Places the tables of a family. `is_logged` says whether the logs that it needs have all of some sequence numbers.
 pub(super) fn place(
     tables: &BTreeMap<u64, Described>,
     known: Option<&KnownFamily>,
-    logged: Option<u64>,
+    is_logged: impl Fn((u64, u64)) -> bool,
 ) -> Placed {
     let Some(known) = known else {
         return on_top(tables, Vec::new());
@@ -67,7 +69,8 @@ pub(super) fn place(
             "obsolete: the MANIFEST says what replaced it"
         } else if f.largest_seqno <= newest {
             "left over: the tables that the MANIFEST names hold all of it"
-        } else if logged.is_some_and(|logged| f.largest_seqno <= logged) {
+        } else if is_logged((f.smallest_seqno, f.largest_seqno)) {
+            placed.needs_logs = true;
             "left over: the logs hold all of it"
         } else if f.smallest_seqno > newest {
             let next = epoch.unwrap_or(0) + 1;
@@ -170,6 +173,10 @@ mod tests {
         }
     }
 
+    fn never(_: (u64, u64)) -> bool {
+        false
+    }
+
     fn levels(placed: &Placed) -> Vec<(u64, u32, u64)> {
         let files = placed.files.iter();
         files.map(|f| (f.number, f.level, f.epoch_number)).collect()
@@ -178,7 +185,7 @@ mod tests {
     #[test]
     fn without_a_manifest_the_table_with_the_newest_entry_is_on_top() {
         let tables = [table(9, ("a", "b"), (1, 4)), table(5, ("a", "b"), (5, 6))];
-        let placed = place(&all(&tables), None, None);
+        let placed = place(&all(&tables), None, never);
         assert_eq!(levels(&placed), [(9, 0, 1), (5, 0, 2)]);
         assert!(!placed.is_known);
     }
@@ -186,7 +193,11 @@ mod tests {
     #[test]
     fn a_table_that_the_manifest_names_keeps_its_place() {
         let tables = [table(4, ("a", "b"), (1, 4)), table(5, ("c", "d"), (0, 3))];
-        let placed = place(&all(&tables), Some(&known(&[&tables[0], &tables[1]])), None);
+        let placed = place(
+            &all(&tables),
+            Some(&known(&[&tables[0], &tables[1]])),
+            never,
+        );
         assert_eq!(levels(&placed), [(4, 3, 7), (5, 3, 8)]);
         assert!(placed.is_known && placed.left.is_empty() && placed.missing.is_empty());
     }
@@ -201,12 +212,12 @@ mod tests {
         let mut manifest = known(&[&old]);
         manifest.deleted.insert(3);
         let tables = all(&[old, removed, output, flushed, beyond]);
-        let placed = place(&tables, Some(&manifest), Some(20));
+        let placed = place(&tables, Some(&manifest), |(_, last)| last <= 20);
         assert_eq!(levels(&placed), [(4, 3, 7), (7, 0, 8)]);
         let left: Vec<u64> = placed.left.iter().map(|l| l.0).collect();
         assert_eq!(left, [3, 5, 6]);
         // Without the logs the flushed table is all there is of its entries.
-        let placed = place(&tables, Some(&manifest), None);
+        let placed = place(&tables, Some(&manifest), never);
         assert_eq!(levels(&placed), [(4, 3, 7), (6, 0, 8), (7, 0, 9)]);
     }
 
@@ -219,26 +230,26 @@ mod tests {
         let placed = place(
             &all(&[old.clone(), both.clone()]),
             Some(&known(&[&old])),
-            None,
+            never,
         );
         assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
         // What is named is not there, and something else is, even if an edit removed it.
         let mut manifest = known(&[&old, &gone]);
         manifest.deleted.insert(8);
-        let placed = place(&all(&[old.clone(), both]), Some(&manifest), None);
+        let placed = place(&all(&[old.clone(), both]), Some(&manifest), never);
         assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
         assert_eq!(placed.missing, [5]);
         // What is left of those that are named keeps its place.
         let placed = place(
             &all(std::slice::from_ref(&old)),
             Some(&known(&[&old, &gone])),
-            None,
+            never,
         );
         assert_eq!(levels(&placed), [(4, 3, 7)]);
         // A file of that number that is another table is not the one that is named.
         let mut other = old.clone();
         other.file.size += 1;
-        let placed = place(&all(&[other]), Some(&known(&[&old])), None);
+        let placed = place(&all(&[other]), Some(&known(&[&old])), never);
         assert_eq!(levels(&placed), [(4, 0, 1)]);
         assert_eq!(placed.missing, [4]);
     }

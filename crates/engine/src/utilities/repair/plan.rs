@@ -105,14 +105,16 @@ impl Plan {
             let of_manifest = known.as_ref().and_then(|k| k.families.get(&id));
             let tables = by_family.remove(&id).unwrap_or_default();
             let from_log = of_manifest.map_or(0, |k| k.log_number);
-            let done = place(&tables, of_manifest, updates.newest(id, from_log));
+            let done = place(&tables, of_manifest, |numbers| {
+                updates.cover(from_log, numbers)
+            });
             let newest = done.files.iter().map(|f| f.largest_seqno).max();
             let newest = newest.unwrap_or(0);
             plan.last_sequence = plan.last_sequence.max(newest);
             family.log_number = match of_manifest {
-                Some(k) => k.log_number,
+                Some(k) if done.is_known || done.needs_logs => k.log_number,
                 // No merge operand counts twice: that takes the numbers as the tables have them.
-                None => updates
+                _ => updates
                     .first_beyond(id, newest)
                     .unwrap_or(last_log.saturating_add(1)),
             };
