@@ -24,10 +24,12 @@ done < <(grep -rl --include='*.rs' 'cfg(all(test, shuttle))' crates | cut -d/ -f
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 outcome=0
-SHUTTLE_SCHEDULES=$components cargo test --quiet "${packages[@]}" --lib shuttle -- --nocapture 2>&1 |
+# Millions of steps: optimized, unlike other tests.
+fast=(--config 'profile.test.opt-level=1' --config 'profile.test.package."*".opt-level=3')
+SHUTTLE_SCHEDULES=$components cargo test --quiet "${fast[@]}" "${packages[@]}" --lib shuttle -- --nocapture 2>&1 |
   tee "$log" || outcome=1
 if [[ $engine != 0 ]]; then
-  SHUTTLE_SCHEDULES=$engine cargo test --quiet -p spanlith-stress --test schedules -- --nocapture 2>&1 |
+  SHUTTLE_SCHEDULES=$engine cargo test --quiet "${fast[@]}" -p spanlith-stress --test schedules -- --nocapture 2>&1 |
     tee -a "$log" || outcome=1
 fi
 awk '/shuttle: .* schedules, seed/ { for (n = 1; n < NF; n++) if ($(n + 1) == "schedules,") sum += $n; models++ }
