@@ -26,7 +26,10 @@ chores:
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    // Of the tree that cargo runs it in: a copied target folder may have been built in another one.
+    let here = std::env::var("CARGO_MANIFEST_DIR");
+    let here = here.unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_string());
+    let root = Path::new(&here).parent();
     let root = root.expect("xtask lies in the root of the repository");
     match arguments[..] {
         ["capi"] => capi::run(root),

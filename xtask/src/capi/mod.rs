@@ -1,10 +1,10 @@
 //! The C interface from one specification.
 //!
 //! `crates/capi/spec/c-api.tsv` lists handles, callbacks, constants and functions with their C
-//! declarations. Two files are generated from it: `include/rocksdb/c.h`, which declares the
+//! declarations. These are generated from it: `include/rocksdb/c.h`, which declares the
 //! functions that the library exports (the list in `docs/compat.md`, which is taken from the built
-//! library), and `crates/librocksdb-sys/src/bindings.rs`, which declares all of RocksDB's.
-//! `cargo xtask capi` writes both; `cargo xtask tidy` compares them with what would be written.
+//! library), and the modules of `crates/librocksdb-sys/src/bindings.rs`, which declare all of RocksDB's.
+//! `cargo xtask capi` writes them; `cargo xtask tidy` compares them with what would be written.
 
 mod bindings;
 mod ctype;
@@ -22,11 +22,9 @@ pub const SPEC: &str = "crates/capi/spec/c-api.tsv";
 pub const EXPORTS: &str = "docs/compat.md";
 /// The C header.
 pub const HEADER: &str = "include/rocksdb/c.h";
-/// The Rust declarations.
-pub const BINDINGS: &str = "crates/librocksdb-sys/src/bindings.rs";
 
 /// The generated files with their contents, from the specification and the page with the exports.
-pub fn generate(spec: &str, exports: &str) -> Result<[(&'static str, String); 2], String> {
+pub fn generate(spec: &str, exports: &str) -> Result<Vec<(&'static str, String)>, String> {
     let spec = spec::Spec::parse(spec)?;
     let exported = exported(exports);
     if let Some(unknown) = exported.iter().find(|name| !spec.knows(name)) {
@@ -34,10 +32,9 @@ pub fn generate(spec: &str, exports: &str) -> Result<[(&'static str, String); 2]
             "{SPEC}: lacks {unknown}, which {EXPORTS} lists as exported"
         ));
     }
-    Ok([
-        (HEADER, header::write(&spec, &exported)),
-        (BINDINGS, bindings::write(&spec)),
-    ])
+    let mut files = vec![(HEADER, header::write(&spec, &exported))];
+    files.extend(bindings::write(&spec));
+    Ok(files)
 }
 
 /// The functions that the page lists.
@@ -56,6 +53,9 @@ pub fn run(root: &Path) -> ExitCode {
         .and_then(|(spec, exports)| generate(&spec, &exports))
         .and_then(|files| {
             for (name, text) in files {
+                let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+                fs::create_dir_all(root.join(folder))
+                    .map_err(|error| format!("{name}: {error}"))?;
                 fs::write(root.join(name), text).map_err(|error| format!("{name}: {error}"))?;
                 println!("{name}");
             }
