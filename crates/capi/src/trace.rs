@@ -34,6 +34,34 @@ pub(crate) unsafe fn env_of(env: *const rocksdb_env_t, db: *const rocksdb_t) -> 
     }
 }
 
+/// The options; NULL are the defaults.
+///
+/// # Safety
+/// It is a handle or NULL.
+unsafe fn options_of(options: *const rocksdb_trace_options_t) -> TraceOptions {
+    // SAFETY: The caller says so.
+    unsafe { options.as_ref() }.map_or_else(TraceOptions::default, |o| o.0)
+}
+
+/// Begins a trace of lookups.
+///
+/// # Safety
+/// The handles are valid, that of the environment or NULL; the path ends with NUL.
+unsafe fn start_lookups(
+    db: *mut rocksdb_t,
+    env: *const rocksdb_env_t,
+    trace_path: *const c_char,
+    options: &BlockTraceOptions,
+) -> spanlith::Result<()> {
+    // SAFETY: The caller says so.
+    unsafe {
+        (*db)
+            .cf
+            .db()
+            .start_block_cache_trace_in(&env_of(env, db), &path(trace_path), options)
+    }
+}
+
 c_api! {
     /// Options of traces: everything, up to 64 GiB.
     fn rocksdb_trace_options_create() -> *mut rocksdb_trace_options_t {
@@ -51,7 +79,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let options = options.as_ref().map_or_else(TraceOptions::default, |o| o.0);
+            let options = options_of(options);
             (*db).cf.db().start_trace_in(&env_of(env, db), &path(trace_path), &options)
         });
     }
@@ -84,13 +112,12 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let options = options.as_ref().map_or_else(TraceOptions::default, |o| o.0);
+            let options = options_of(options);
             let options = BlockTraceOptions {
                 max_trace_file_size: options.max_trace_file_size,
                 sampling_frequency: options.sampling_frequency,
             };
-            let to = (*db).cf.db();
-            to.start_block_cache_trace_in(&env_of(env, db), &path(trace_path), &options)
+            start_lookups(db, env, trace_path, &options)
         });
     }
 
@@ -111,8 +138,7 @@ c_api! {
                 max_trace_file_size: how.max_trace_file_size,
                 sampling_frequency: which.sampling_frequency,
             };
-            let to = (*db).cf.db();
-            to.start_block_cache_trace_in(&env_of(env, db), &path(trace_path), &options)
+            start_lookups(db, env, trace_path, &options)
         });
     }
 
@@ -132,7 +158,7 @@ c_api! {
         errptr: *mut *mut c_char,
     ) {
         report(errptr, (), || {
-            let options = options.as_ref().map_or_else(TraceOptions::default, |o| o.0);
+            let options = options_of(options);
             (*db).cf.db().start_io_trace_in(&env_of(env, db), &path(trace_path), &options)
         });
     }

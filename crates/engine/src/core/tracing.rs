@@ -43,8 +43,6 @@ impl Watchers {
 /// The switches of traces.
 #[derive(Default)]
 pub(crate) struct Tracing {
-    /// Reads take part in a trace. Relaxed: a hint; written under the state mutex.
-    reads: AtomicBool,
     /// Says what callers ask.
     pub queries: Tap,
     /// Kinds that are not recorded. Relaxed, as the next: set before the switch, for a trace at a time.
@@ -59,16 +57,6 @@ impl Tracing {
     /// Returns whether requests of a kind are recorded.
     fn wants(&self, bit: u64) -> bool {
         self.filter.load(Ordering::Relaxed) & bit == 0
-    }
-
-    /// Returns whether reads take part in a trace: of queries, or of looked-up blocks.
-    #[inline]
-    pub(crate) fn concerns_reads(&self) -> bool {
-        self.reads.load(Ordering::Relaxed)
-    }
-
-    fn turn_reads(&self, on: bool) {
-        self.reads.store(on, Ordering::Relaxed);
     }
 
     /// Returns whether leaders record writes.
@@ -203,7 +191,10 @@ impl Engine {
             sampling: options.sampling_frequency,
             with_extension: false,
         };
-        calls.start(self.recorder(fs, path, &how)?)
+        // Its error is not told through the info log: a line there is a call, too, and the thread that writes one holds
+        // the lock of the log. The end of the trace returns it.
+        let clock = self.c.env.clock.clone();
+        calls.start(Recorder::create(fs, clock, path, &how, Box::new(|_| ()))?)
     }
 
     /// Ends the trace of calls of the file system; nothing happens without one.
@@ -226,7 +217,6 @@ impl Engine {
         let _state = self.state.lock();
         let queries = self.tracing.queries.is_on();
         let reads = queries || self.c.watchers.blocks.is_on();
-        self.tracing.turn_reads(reads);
         for (bit, is_on) in [(gate::TRACE, queries), (gate::TRACE_READS, reads)] {
             match is_on {
                 true => self.write_gate.fetch_or(bit, Ordering::Relaxed),

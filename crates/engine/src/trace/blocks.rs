@@ -89,19 +89,21 @@ impl BlockTrace {
     /// # Errors
     /// `Busy` if one is being written.
     pub(crate) fn start(&self, recorder: Recorder, options: &BlockTraceOptions) -> Result<()> {
-        if !self.records.tap.begin(recorder) {
-            return Err(busy());
-        }
         let one_of = options.sampling_frequency;
-        self.records.sampling.store(one_of, Ordering::Relaxed);
-        self.switch.turn(true);
-        Ok(())
+        let turn_on = || {
+            self.records.sampling.store(one_of, Ordering::Relaxed);
+            self.switch.turn(true);
+        };
+        match self.records.tap.begin(recorder, turn_on) {
+            true => Ok(()),
+            false => Err(busy()),
+        }
     }
 
     /// Ends the trace, if one is being written.
     pub(crate) fn end(&self) -> Result<Option<TraceSummary>> {
-        self.switch.turn(false);
-        let recorder = self.records.tap.replace(None);
+        let turn_off = || self.switch.turn(false);
+        let recorder = self.records.tap.replace_and(None, turn_off);
         recorder.map(|recorder| recorder.finish()).transpose()
     }
 }

@@ -44,11 +44,10 @@ impl CallTrace {
     /// # Errors
     /// `Busy` if one is being written.
     pub(crate) fn start(&self, recorder: Recorder) -> Result<()> {
-        if !self.records.begin(recorder) {
-            return Err(busy());
+        match self.records.begin(recorder, || self.switch.turn(true)) {
+            true => Ok(()),
+            false => Err(busy()),
         }
-        self.switch.turn(true);
-        Ok(())
     }
 
     /// Returns whether a trace is being written.
@@ -58,8 +57,8 @@ impl CallTrace {
 
     /// Ends the trace, if one is being written.
     pub(crate) fn end(&self) -> Result<Option<TraceSummary>> {
-        self.switch.turn(false);
-        let recorder = self.records.replace(None);
+        let turn_off = || self.switch.turn(false);
+        let recorder = self.records.replace_and(None, turn_off);
         recorder.map(|recorder| recorder.finish()).transpose()
     }
 }

@@ -395,20 +395,31 @@ impl Tap {
 
     /// Puts another trace, or none, in place of the current one, which is returned.
     pub(crate) fn replace(&self, recorder: Option<Arc<Recorder>>) -> Option<Arc<Recorder>> {
+        self.replace_and(recorder, || ())
+    }
+
+    /// As [`Self::replace`], and `also` happens before another begins or ends.
+    pub(super) fn replace_and(
+        &self,
+        recorder: Option<Arc<Recorder>>,
+        also: impl FnOnce(),
+    ) -> Option<Arc<Recorder>> {
         let mut current = self.current.lock();
+        also();
         let id = recorder.as_ref().map_or(0, |r| r.id);
         let old = std::mem::replace(&mut *current, recorder);
         self.id.store(id, Ordering::Relaxed);
         old
     }
 
-    /// Puts a trace in place if none is being written; false if one is.
-    pub(crate) fn begin(&self, recorder: Recorder) -> bool {
+    /// Puts a trace in place if none is being written, and has `also` happen before it can end; false if one is.
+    pub(super) fn begin(&self, recorder: Recorder, also: impl FnOnce()) -> bool {
         let mut current = self.current.lock();
         let begins = current.is_none();
         if begins {
             self.id.store(recorder.id, Ordering::Relaxed);
             *current = Some(Arc::new(recorder));
+            also();
         }
         begins
     }

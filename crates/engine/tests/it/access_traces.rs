@@ -382,6 +382,35 @@ fn a_trace_that_cannot_be_written_stops_and_the_database_goes_on() {
     assert_eq!(db.end_block_cache_trace().unwrap().unwrap().records, 1);
 }
 
+/// The info log is a file of the database: the call that finds the trace full or failed may be one of its own lines.
+#[test]
+fn a_trace_of_calls_that_fails_under_a_line_of_the_info_log_stops_like_any_other() {
+    let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+    let env = Env {
+        fs: fs.clone(),
+        ..memory()
+    };
+    let db = open(&env, |_| {});
+    let cf = db.default_cf();
+    for round in 0..12 {
+        db.start_io_trace("/calls", &TraceOptions::default())
+            .unwrap();
+        fs.add(
+            FaultRule::fail(OpClass::Append, 1, 28)
+                .named("calls")
+                .forever(),
+        );
+        // Most of the calls are lines of LOG; each round begins at another place of its own.
+        for n in 0..60 + round {
+            let ttl = (1000 + n).to_string();
+            cf.set_options(&[("ttl", &ttl)]).unwrap();
+        }
+        assert!(db.end_io_trace().is_err(), "{round}");
+        fs.clear();
+    }
+    db.close().unwrap();
+}
+
 /// Traces begin and end while threads read and write; each that ended reads back whole.
 #[test]
 fn traces_begin_and_end_while_threads_work_and_with_the_database() {
