@@ -133,9 +133,19 @@ impl CallTap {
         told: impl FnOnce() -> Told<'a>,
         make: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        if !self.is_on() {
-            return make();
+        match self.is_on() {
+            true => self.told_call(told, make),
+            false => make(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn told_call<'a, T>(
+        &self,
+        told: impl FnOnce() -> Told<'a>,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let began = self.clock.monotonic_nanos();
         let result = make();
         self.tell(began, told(), result.as_ref().err());
@@ -283,17 +293,28 @@ struct ToldWritable {
 }
 
 impl ToldWritable {
-    /// Makes a call and tells of it with the bytes it is about.
+    /// Makes a call and tells of it with the bytes it is about. A closed tap keeps no registers for the telling.
     #[inline]
     fn during<T>(
+        &mut self,
+        operation: &'static str,
+        extent: (Option<u64>, Option<u64>),
+        make: impl FnOnce(&mut dyn WritableFile) -> Result<T>,
+    ) -> Result<T> {
+        match self.tap.is_on() {
+            true => self.told_during(operation, extent, make),
+            false => make(&mut *self.inner),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn told_during<T>(
         &mut self,
         operation: &'static str,
         (offset, length): (Option<u64>, Option<u64>),
         make: impl FnOnce(&mut dyn WritableFile) -> Result<T>,
     ) -> Result<T> {
-        if !self.tap.is_on() {
-            return make(&mut *self.inner);
-        }
         let began = self.tap.clock.monotonic_nanos();
         let result = make(&mut *self.inner);
         let told = Told {

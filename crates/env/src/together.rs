@@ -22,7 +22,7 @@ pub fn read_together(files: &[&dyn RandomAccessFile], requests: &mut [ReadReques
         && uring::read_many(|at| descriptors[at], requests)
     {
         for (file, r) in files.iter().zip(requests) {
-            // What came short, or not at all, is read as always: by a call that knows the words for it.
+            // A read that came short, or not at all, is made again by the plain call, which words its errors.
             if r.result.as_ref().ok() != Some(&r.buf.len()) {
                 r.result = file.read_at(r.offset, r.buf);
             }

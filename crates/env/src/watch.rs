@@ -413,6 +413,10 @@ impl FileSystem for WatchedFs {
         self.inner.free_space(path)
     }
 
+    fn total_space(&self, path: &Path) -> Option<u64> {
+        self.inner.total_space(path)
+    }
+
     fn open_files_max(&self) -> Option<u64> {
         self.inner.open_files_max()
     }

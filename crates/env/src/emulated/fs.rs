@@ -129,11 +129,6 @@ impl DeviceFs {
         self.files.as_ref()
     }
 
-    /// The device of speed disks.
-    pub fn disks(&self) -> Option<&Arc<Emulator>> {
-        self.disks.as_ref()
-    }
-
     /// The device that the file `path` is on.
     fn device(&self, path: &Path) -> Option<&Arc<Emulator>> {
         let mut elsewhere = self.elsewhere.iter();
@@ -237,7 +232,7 @@ impl WritableFile for SlowWriter {
 
     fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
         let (id, file) = (self.id, &mut self.file);
-        // What was handed over before is waited for, what is handed over now is not.
+        // The sync waits for bytes handed over before, not for those handed over now.
         self.device.take(
             || file.write_back_strictly(offset, len),
             |host, now| {
@@ -463,7 +458,8 @@ impl FileSystem for DeviceFs {
         let Some(device) = self.device(path) else {
             return Ok(file);
         };
-        let size = self.inner.size(path)?;
+        // It may have another name by now; the device then has no size to read ahead in.
+        let size = self.inner.size(path).unwrap_or(0);
         let id = device.host.lock().open(path, size);
         Ok(Box::new(SlowStream {
             file,
@@ -530,7 +526,7 @@ impl FileSystem for DeviceFs {
         self.inner.rename(from, to)?;
         match (self.device(from), self.device(to)) {
             (Some(old), Some(new)) if Arc::ptr_eq(old, new) => old.host.lock().rename(from, to),
-            // What is read of it next is fetched from the other device.
+            // Its next reads fetch from the other device.
             (old, new) => {
                 let _ = old.map(|old| old.host.lock().delete(from));
                 let _ = new.map(|new| new.host.lock().delete(to));
@@ -611,6 +607,10 @@ impl FileSystem for DeviceFs {
 
     fn free_space(&self, path: &Path) -> Result<u64> {
         self.inner.free_space(path)
+    }
+
+    fn total_space(&self, path: &Path) -> Option<u64> {
+        self.inner.total_space(path)
     }
 
     fn open_files_max(&self) -> Option<u64> {

@@ -182,6 +182,8 @@ impl Host {
             self.names.insert(to.to_path_buf(), id);
             return;
         }
+        // A file that was never opened is unknown; that of the target is gone all the same.
+        self.delete(to);
         let below: Vec<PathBuf> = self
             .names
             .keys()
@@ -215,7 +217,7 @@ impl Host {
         file.len += bytes;
         let (len, handed) = (file.len, file.handed);
         if is_direct {
-            // What fills no block waits for more, or for a sync.
+            // Bytes that fill no block wait for more, or for a sync.
             return match floor(len) > handed {
                 true => self.hand_over(id, now, floor(len), false),
                 false => now,
@@ -334,7 +336,7 @@ impl Host {
             return now;
         }
         if is_direct || self.cache.is_off() {
-            // What was not handed over is in memory still.
+            // Bytes that were not handed over are in memory still.
             let end = end.min(ceil(file.handed));
             if end <= offset {
                 return now;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// Bytes of page cache unless the text says otherwise.
 const CACHE_DEFAULT: u64 = 64 << 20;
-/// The most that makes sense: every page of it costs about 32 bytes.
+/// The most that makes sense: every page of it costs 60 to 90 bytes.
 const CACHE_MAX: u64 = 1 << 40;
 
 /// An emulated device for the files of a database: which one, and how much of it the host caches.

@@ -425,3 +425,25 @@ fn threads_take_on_a_lower_priority_before_their_next_job_and_keep_it() {
     executor.lower(JobClass::Low, Lowered::Processor(255));
     assert_eq!(nice(JobClass::Low), 19);
 }
+
+/// A thread inherits the priority of the one that starts it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_lowered_thread_starts_no_thread_of_another_class() {
+    let executor = Arc::new(ThreadExecutor::new());
+    let before = crate::sys::thread_nice();
+    executor.lower(JobClass::Low, Lowered::Processor(7));
+    executor.reserve(JobClass::High, 2);
+    let (tell, told) = channel();
+    let inner = executor.clone();
+    let job = move || {
+        assert!(crate::sys::thread_nice() >= 7);
+        for _ in 0..2 {
+            let tell = tell.clone();
+            let job = move || tell.send(crate::sys::thread_nice()).unwrap();
+            inner.spawn(JobClass::High, Box::new(job));
+        }
+    };
+    executor.spawn(JobClass::Low, Box::new(job));
+    assert_eq!([told.recv().unwrap(), told.recv().unwrap()], [before; 2]);
+}

@@ -54,6 +54,10 @@ struct Priorities {
 }
 
 impl Priorities {
+    fn are_lowered(&self) -> bool {
+        self.nice.load(Ordering::Relaxed) > 0 || self.idle_disk.load(Ordering::Relaxed)
+    }
+
     /// Called by a thread before each job: lowers its own, which were at `mine`.
     fn take_on(&self, mine: &mut (u8, bool)) {
         let wanted = (
@@ -63,7 +67,7 @@ impl Priorities {
         if wanted == *mine {
             return;
         }
-        // What is refused stays refused.
+        // A refusal is not asked for again.
         if wanted.0 > mine.0 {
             let _ = sys::lower_cpu(wanted.0);
         }
@@ -123,7 +127,11 @@ impl ThreadExecutor {
     fn mine(&self) -> &Threads {
         self.threads.get_or_init(|| {
             let reserved = self.reserved.each_ref().map(|n| n.load(Ordering::Relaxed));
-            Threads::new(reserved, &self.priorities)
+            let threads = Threads::new(reserved, &self.priorities);
+            if self.priorities.iter().any(|p| p.are_lowered()) {
+                threads.pools.iter().for_each(Pool::fill);
+            }
+            threads
         })
     }
 
@@ -235,6 +243,17 @@ impl Pool {
         }
     }
 
+    /// Starts all threads that the pool may have.
+    fn fill(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        while state.threads.len() < state.limit {
+            match self.start_thread(state.threads.len()) {
+                Ok(handle) => state.threads.push(handle),
+                Err(_) => return,
+            }
+        }
+    }
+
     fn start_thread(self: &Arc<Self>, number: usize) -> std::io::Result<JoinHandle<()>> {
         #[cfg(test)]
         {
@@ -311,6 +330,10 @@ impl Executor for ThreadExecutor {
         let mut state = pool.state.lock();
         state.limit = state.limit.max(threads);
         pool.grow(&mut state);
+        drop(state);
+        if self.priorities.iter().any(|p| p.are_lowered()) {
+            pool.fill();
+        }
     }
 
     fn lower(&self, class: JobClass, what: Lowered) {
@@ -319,6 +342,8 @@ impl Executor for ThreadExecutor {
             Lowered::Processor(nice) => _ = priorities.nice.fetch_max(nice, Ordering::Relaxed),
             Lowered::Disk => priorities.idle_disk.store(true, Ordering::Relaxed),
         }
+        // A thread is born with the priority of the one that starts it: a lowered one must start none of another class.
+        self.mine().pools.iter().for_each(Pool::fill);
     }
 
     fn lacks_threads(&self) -> bool {
