@@ -32,7 +32,7 @@ impl SpaceGiven {
     /// The tree takes `total` bytes after a change.
     pub fn follow(&mut self, total: u64, change: Change) {
         let before = std::mem::replace(&mut self.total, total);
-        // What went when files were taken out or a family was emptied is nothing that comes again.
+        // Bytes that went because files were taken out or a family was emptied do not come again.
         if change != Change::Compaction {
             return;
         }

@@ -1,5 +1,5 @@
 //! Describes what level 0 allows: the rate at which, over some rounds of compaction, its number of files keeps to [`AIM`] of the way
-//! from the trigger to the stop, and at which it never gets beyond the stop.
+//! from the trigger to the stop, and at which it never gets beyond the stop, or by few files where no compaction was ever measured.
 //!
 //! A compaction out of level 0 takes all of its files, so that files pile up while it runs and go at once when it ends:
 //! the number is a saw whose teeth grow with the rate and with the time of a round. What a rate comes to is therefore known
@@ -10,7 +10,7 @@
 //!   that a low aim costs little throughput.
 //! - The **bound** is what may still come, divided by the time until files go again: until the compaction that runs ends,
 //!   by what it has done so far, or for a whole round if level 0 waits for a compaction of another level. A rate
-//!   above it moves towards it, but not below seven tenths of what the stage has been able to do.
+//!   above it moves towards it, but not below half of what the stage has been able to do.
 //! - While there is **nothing to do** the rate rises, however short the last rounds were.
 
 use crate::pressure::Level0Facts;
@@ -34,7 +34,7 @@ const RELIEF_MIN: f64 = 0.1;
 /// Rate at which pacing begins, by the measured capacity.
 const ENTRY: f64 = 3.0;
 /// Share of the capacity below which the bound does not draw the rate.
-const KEPT: f64 = 0.7;
+const KEPT: f64 = 0.5;
 /// Least rate in bytes per second, whatever the bound is.
 const RATE_MIN: f64 = 64.0 * 1024.0;
 
@@ -255,11 +255,10 @@ mod tests {
 
     #[test]
     fn an_overload_becomes_a_flat_line_below_the_stop() {
-        // Where level 0 waits for other levels for long, the bound moves the rate within a round.
-        for (deep, variation) in [(0.0, 0.25), (1.0, 0.25), (5.0, 0.3)] {
+        for deep in [0.0, 1.0, 5.0] {
             let seen = run(&Plant { deep, ..PLANT }, 200e6, 200);
             let e = crate::evenness(&seen.seconds[100..]);
-            assert!(e.variation < variation, "{deep}: {e:?}");
+            assert!(e.variation < 0.25, "{deep}: {e:?}");
             assert!(
                 seen.files_max <= f64::from(STOP) + 1.0,
                 "{}",
@@ -301,7 +300,7 @@ mod tests {
 
     /// A compaction that gets nothing of the disk is not measured, and writers are slowed down all the same.
     #[test]
-    fn what_is_not_measured_is_kept_below_the_stop_once_files_have_piled_up() {
+    fn what_is_not_measured_gets_few_files_beyond_the_stop() {
         let mut law = Level0::new();
         let (mut files, mut first) = (0.0, None);
         for _ in 0..20_000 {

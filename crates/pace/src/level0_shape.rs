@@ -2,14 +2,15 @@
 //! writes do.
 //!
 //! A read looks into each file of level 0, and an insert searches a memtable whose size decides how large such a file is. The
-//! product of both, the volume, stays: so do the memory of memtables and what a compaction out of level 0 takes in. Three rules:
+//! product of both, the volume, stays, and so does what a compaction out of level 0 takes in;
+//! the memory of memtables grows with their size. Three rules:
 //!
 //! - `Paper`: case study B of the study of RocksDB on 3D XPoint. 24 files, or 6 while less than a quarter of the operations are
 //!   writes, with a hysteresis of five points to both sides, judged every five seconds by the last ten.
 //! - `Continuous`: the number of files, between the two, at which reads and writes together take least time, in steps of two,
 //!   one in ten seconds at most.
 //! - `Merged`: as `Paper`, but a memtable stays as small as for 24 files, and a flush makes one file of four of them: inserts stay
-//!   as fast, reads find as few files, and twice the memory of memtables is needed.
+//!   as fast, reads find as few files, and at least six memtables are needed.
 
 use std::collections::VecDeque;
 

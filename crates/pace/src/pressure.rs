@@ -83,7 +83,7 @@ pub enum Stage {
     Level0,
     /// Compactions below.
     Debt,
-    /// Whatever gives space back.
+    /// All jobs that give space back.
     Space,
 }
 

@@ -33,7 +33,7 @@ impl Windows {
             .at_nanos
             .filter(|&at| began <= at.saturating_add(CALM_NANOS))
         else {
-            // What came in the calm is not known by windows.
+            // Writes in the calm are not known by windows.
             self.at_nanos = Some(now_nanos);
             self.total = total;
             (self.bytes, self.filled) = (0.0, 0);

@@ -54,7 +54,28 @@ impl UserShape {
         o.max_write_buffer_number = self.max_write_buffer_number;
     }
 
-    /// Returns what the options of a family become in a shape.
+    /// Returns what the options of a family become in a shape that they are not in yet: limits come down no further than
+    /// `there` allows, so that a change stops nobody. Later looks bring them down.
+    fn towards(self, target: Self, there: Held) -> Self {
+        let [due, slow, stop] = target.triggers;
+        let [_, slow_now, stop_now] = self.triggers;
+        let kept = |target: i32, now: i32, least: i32| target.max(now.min(least));
+        Self {
+            triggers: [
+                due,
+                kept(slow, slow_now, there.files.saturating_add(1)),
+                kept(stop, stop_now, there.files.saturating_add(1 + stop - slow)),
+            ],
+            max_write_buffer_number: kept(
+                target.max_write_buffer_number,
+                self.max_write_buffer_number,
+                there.sealed.saturating_add(BESIDE),
+            ),
+            ..target
+        }
+    }
+
+    /// Returns what the options of a family are in a shape.
     fn shaped(self, shape: Level0Shape, volume: u64) -> Self {
         let volume = match volume {
             0 => self.write_buffer_size.saturating_mul(u64::from(FILES_MAX)),
@@ -73,12 +94,23 @@ impl UserShape {
     }
 }
 
+/// Describes what a family holds when its shape changes.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// Files in level 0.
+    files: i32,
+    /// Memtables that wait for a flush.
+    sealed: i32,
+}
+
 impl FamilySettings {
-    /// The settings in a shape; `None` if they have it already.
-    fn in_shape(&self, shape: Level0Shape) -> Option<Self> {
-        let user = self.user.unwrap_or(UserShape::of(&self.options));
-        let shaped = user.shaped(shape, self.options.own.dynamic_level0_volume);
-        (shaped != UserShape::of(&self.options)).then(|| self.with_shape(user, shaped))
+    /// The settings in a shape, as far as what is `there` allows; `None` if they have it already.
+    fn in_shape(&self, shape: Level0Shape, there: Held) -> Option<Self> {
+        let now = UserShape::of(&self.options);
+        let user = self.user.unwrap_or(now);
+        let target = user.shaped(shape, self.options.own.dynamic_level0_volume);
+        let next = now.towards(target, there);
+        (next != now).then(|| self.with_shape(user, next))
     }
 }
 
@@ -168,7 +200,12 @@ pub(crate) fn plan_shape(engine: &Engine, state: &mut DbState, id: u32, sealed: 
     let has_filter = !matches!(f.settings.table.filter, FilterKind::None);
     let planner = &mut f.pace.shape.planner;
     let shape = planner.look(now, (reads, writes), rule, has_filter);
-    let Some(settings) = f.settings.in_shape(shape) else {
+    let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let there = Held {
+        files: count(f.version.num_files(0)),
+        sealed: count(f.imm.len()),
+    };
+    let Some(settings) = f.settings.in_shape(shape, there) else {
         return false;
     };
     let size = settings.options.write_buffer_size;
@@ -235,6 +272,36 @@ mod tests {
     const MANY: [i32; 3] = [4, 24, 43];
     const FEW: [i32; 3] = [1, 6, 10];
 
+    /// Twelve files that nothing had slowed down, and three memtables that wait: neither is beyond a limit after the change.
+    #[test]
+    fn a_change_of_shape_stops_nobody_and_limits_come_down_later() {
+        let of = |triggers, max_write_buffer_number| UserShape {
+            write_buffer_size: MEMTABLE,
+            triggers,
+            min_write_buffer_number_to_merge: 1,
+            max_write_buffer_number,
+        };
+        let (mut now, target) = (of(MANY, 6), of(FEW, 2));
+        for (files, sealed, expected) in [
+            (12, 3, of([1, 13, 17], 5)),
+            // It does not go up again.
+            (20, 3, of([1, 13, 17], 5)),
+            (7, 1, of([1, 8, 12], 3)),
+            (0, 0, target),
+        ] {
+            now = now.towards(target, Held { files, sealed });
+            assert_eq!(now, expected);
+        }
+        let up = now.towards(
+            of(MANY, 6),
+            Held {
+                files: 0,
+                sealed: 0,
+            },
+        );
+        assert_eq!(up, of(MANY, 6));
+    }
+
     #[test]
     fn memtables_grow_while_reads_prevail_and_shrink_again() {
         let (db, clock) = open(DynamicLevel0::Paper);
@@ -282,12 +349,16 @@ mod tests {
         load(&db, &clock, 0, 100);
         load(&db, &clock, 0, 100);
         assert_eq!(shape(&db), ((3 << 20) / 24, MANY, 1, 4));
-        for _ in 0..3 {
+        let read = || {
             clock.sleep(Duration::from_secs(11));
             for i in 0..READS as u32 {
                 db.default_cf().get(i.to_be_bytes()).unwrap();
             }
-        }
+        };
+        (0..3).for_each(|_| read());
+        assert_eq!(shape(&db).1, [1, 11, 15], "ten files are there");
+        db.default_cf().compact_range(None, None).unwrap();
+        read();
         assert_eq!(shape(&db).1, FEW, "nobody wrote");
         db.close().unwrap();
         let universal = CfOptions::new()
