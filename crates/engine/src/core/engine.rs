@@ -116,7 +116,8 @@ pub(crate) struct Engine {
     /// The next unused file number (V4).
     pub next_file: AtomicU64,
     /// Says what writers look at once per call and once per group: without the bits meant for them they go on, else take
-    /// the slow path. Relaxed; changed under the state mutex.
+    /// the slow path. Relaxed; changed under the state mutex. It is a line that readers look at: writers do not write to what
+    /// lies beside it.
     pub write_gate: AtomicU16,
     pub throttle: Throttle,
     /// Counts ingestions, twice each: odd while superversions of one are being replaced.

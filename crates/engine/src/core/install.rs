@@ -366,6 +366,8 @@ impl Engine {
     /// Looks at the files as often as the options in force ask for, from now on.
     pub(crate) fn start_age_timer(self: &Arc<Self>) {
         let options = self.options().to_arc();
+        // First: a close takes the timer after it has said that it closes.
+        let mut held = (self.age_timer.lock()).unwrap_or_else(std::sync::PoisonError::into_inner);
         let period = {
             let state = self.state.lock();
             if state.closing {
@@ -374,7 +376,6 @@ impl Engine {
             let families = state.families.values().map(|f| &f.settings.options);
             wakeup_period(&options, families)
         };
-        let mut held = (self.age_timer.lock()).unwrap_or_else(std::sync::PoisonError::into_inner);
         if held.as_ref().is_some_and(|timer| timer.period == period) {
             return;
         }

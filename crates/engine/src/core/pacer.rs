@@ -265,8 +265,10 @@ impl PaceState {
     /// Takes in the tree after a change, and how many bytes it takes if that is of interest.
     fn follow(&mut self, debt: u64, base_level: usize, level0_files: usize, bytes: Option<u64>) {
         let change = self.change.take().unwrap_or(Change::External);
-        if let Some(bytes) = bytes {
-            self.space.follow(bytes, change);
+        match bytes {
+            Some(bytes) => self.space.follow(bytes, change),
+            // Nobody asks: what compactions read meanwhile would stand beside nothing.
+            None => self.space = SpaceGiven::default(),
         }
         self.debt.update(debt, base_level, change);
         // A flush brings one file, however small, and nothing but that.

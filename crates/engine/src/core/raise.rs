@@ -265,7 +265,7 @@ impl Engine {
         let families = self.families.load_full();
         let speed = self.c.resources.tables.as_ref();
         if speed.is_some_and(|t| is_place(t.state.dir())) {
-            // What finds no room there goes elsewhere.
+            // Tables that find no room there go elsewhere.
             return true;
         }
         let tables = families.iter().flat_map(|f| f.cache.paths.dirs());

@@ -1,7 +1,7 @@
 //! Where the time of writes goes, and what held them up.
 //!
-//! Two sources, neither of which costs an undisturbed write anything: writes that wait on purpose (for their pace, a delay or a
-//! stop) note that, and writes that are measured anyway, because statistics want times, note all parts. A write that took
+//! Two sources. Writes that wait on purpose (for their pace, a delay or a stop) note that; others pay nothing for it. Writes of a
+//! database whose statistics want times note all parts: a few readings of the clock and six counters for each. A write that took
 //! twenty times as long as writes usually take gets a line in `LOG` that says what went on, at most one in ten seconds.
 
 use super::state::rank;
@@ -157,6 +157,8 @@ impl WriteTimes {
         }
         self.timed.fetch_add(1, Ordering::Relaxed);
         let total = parts.sum();
+        // By the writes before it.
+        let is_due = self.is_slow(now_nanos, total);
         let usual = self.usual_nanos.load(Ordering::Relaxed);
         let next = match usual {
             0 => total.max(1),
@@ -165,18 +167,19 @@ impl WriteTimes {
             usual => (usual - usual / 16).max(1),
         };
         self.usual_nanos.store(next, Ordering::Relaxed);
-        self.is_slow(now_nanos, total)
+        is_due
     }
 
-    /// Takes in a wait; says whether a line is due for it.
-    pub(crate) fn waited(&self, now_nanos: u64, cause: WaitCause, nanos: u64, bytes: u64) -> bool {
+    /// Takes in a wait.
+    pub(crate) fn waited(&self, now_nanos: u64, cause: WaitCause, nanos: u64, bytes: u64) {
         self.waited[cause.index()].fetch_add(nanos, Ordering::Relaxed);
         self.longest_nanos.fetch_max(nanos, Ordering::Relaxed);
         self.windows.0.lock().note(now_nanos, nanos, bytes);
-        self.is_slow(now_nanos, nanos)
     }
 
-    fn is_slow(&self, now_nanos: u64, total: u64) -> bool {
+    /// Counts a write that took `total`, if it was slow, and says whether a line is due for it. Called once for a write: with
+    /// all of its time where it is measured, else with the time that it waited.
+    pub(crate) fn is_slow(&self, now_nanos: u64, total: u64) -> bool {
         let usual = match self.usual_nanos.load(Ordering::Relaxed) {
             0 => USUAL_UNKNOWN_NANOS,
             usual => usual,
@@ -254,8 +257,12 @@ mod tests {
     fn waits_are_kept_by_cause() {
         let t = WriteTimes::default();
         let rule = WaitCause::Rule(StallCause::L0FileCountLimit);
-        assert!(t.waited(5_000 * US, rule, 2_000 * US, 10));
-        assert!(!t.waited(6_000 * US, WaitCause::Pace, 500 * US, 20));
+        t.waited(5_000 * US, rule, 2_000 * US, 10);
+        t.waited(6_000 * US, WaitCause::Pace, 500 * US, 20);
+        // Each write is judged once, by its caller.
+        assert_eq!(t.numbers().slow, 0);
+        assert!(t.is_slow(5_000 * US, 2_000 * US));
+        assert!(!t.is_slow(6_000 * US, 500 * US));
         let n = t.numbers();
         assert_eq!(n.waited, [500 * US, 0, 2_000 * US, 0, 0]);
         assert_eq!((n.longest_nanos, n.slow), (2_000 * US, 1));

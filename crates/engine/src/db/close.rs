@@ -319,9 +319,10 @@ impl Engine {
                 return Ok(());
             }
             state.closing = true;
+            // Under the state mutex, as all changes of the word.
+            self.write_gate
+                .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
         }
-        self.write_gate
-            .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
         let timers = [

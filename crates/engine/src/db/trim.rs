@@ -34,7 +34,7 @@ impl OpenBuilder {
                 families.try_for_each(|f| engine.trim_history(f, timestamp))
             });
         if let Err(e) = trimmed {
-            // What went wrong first is what counts.
+            // The first error counts, not that of the close.
             let _ = db.close();
             return Err(e);
         }

@@ -46,6 +46,23 @@ impl WrittenBytes {
         ]
     }
 
+    /// Sets the parts by their names in [`Self::parts`]; `None` if `of` lacks one, and nothing is set then.
+    pub fn set_parts(&mut self, of: impl Fn(&str) -> Option<u64>) -> Option<()> {
+        let mut values = [0; 6];
+        for (value, (name, _)) in values.iter_mut().zip(self.parts()) {
+            *value = of(name)?;
+        }
+        [
+            self.log,
+            self.flush_tables,
+            self.flush_blobs,
+            self.compaction_tables,
+            self.compaction_blobs,
+            self.collection,
+        ] = values;
+        Some(())
+    }
+
     /// Bytes written for each byte of the user; `None` if nothing was written yet.
     pub fn amplification(&self) -> Option<f64> {
         (self.user > 0).then(|| self.all() as f64 / self.user as f64)

@@ -67,12 +67,11 @@ impl Engine {
             s.add(Ticker::StallMicros, nanos / 1000);
             s.record_time(Histogram::DbWriteStall, nanos / 1000);
         }
-        let bytes = self.counters.bytes.get();
-        let is_told = self
-            .throttle
-            .times()
-            .waited(self.nanos(), cause, nanos, bytes);
-        if is_told {
+        let (times, now) = (self.throttle.times(), self.nanos());
+        times.waited(now, cause, nanos, self.counters.bytes.get());
+        // A write that is measured is judged at its end, with its parts.
+        let is_measured = (self.c.statistics.as_deref()).is_some_and(Statistics::wants_times);
+        if !is_measured && times.is_slow(now, nanos) {
             self.tell_slow_write(nanos, None);
         }
     }

@@ -354,6 +354,8 @@ mod tests {
         assert!(part("throttle").as_millis() > 900, "{m:?}");
         assert_eq!(part("log") + part("memtable"), Duration::ZERO);
         assert!(m.usual.is_some());
+        // The first one: nothing was known of how long writes usually take.
+        assert_eq!(m.slow, 1, "each is judged once: {m:?}");
     }
 
     #[test]

@@ -225,7 +225,10 @@ impl Engine {
             error: None,
         });
         match self.queue.join(&waiter) {
-            Role::Leader => self.lead(&waiter, parts),
+            Role::Leader => match parts {
+                None => self.lead(&waiter),
+                Some(parts) => self.lead_timed(&waiter, parts),
+            },
             Role::Apply => self.follow(&waiter),
             Role::Done => {}
         }
@@ -235,33 +238,13 @@ impl Engine {
 
     /// Carries the group that begins with this writer through all stages.
     #[inline(never)]
-    fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>, mut parts: Option<&mut Parts>) {
-        let mut leader = self.leader.lock();
+    fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
         let first = own(waiter);
         let bytes = first.payload.bytes();
-        // The leader's own request decides what it may wait for; followers that differ are left out.
-        let unled = Unled {
-            engine: self,
-            waiter,
-        };
-        let room = self.make_room(&mut leader, first.no_slowdown, Waited::default());
-        let room = if matches!(room, Ok(Room::Made)) && leader.untold.is_empty() {
-            Ok(())
-        } else {
-            let began = parts.is_some().then(|| self.nanos());
-            let slowly = self.make_room_slowly(leader, room, first.no_slowdown, bytes);
-            leader = slowly.0;
-            if let (Some(parts), Some(began)) = (&mut parts, began) {
-                parts.add(Part::Throttle, self.nanos().saturating_sub(began));
-            }
-            slowly.1
-        };
-        std::mem::forget(unled);
-        // Times are taken of groups only, so that this way holds no timers.
+        let (mut leader, room) = self.take_lead(waiter, bytes);
         if room.is_ok()
             && !first.sync
             && !perf::is_timed(PerfTime::Work)
-            && parts.is_none()
             && let Some(group) = self.queue.form_alone(waiter)
         {
             let mut carried = Carried {
@@ -276,8 +259,43 @@ impl Engine {
             // Before the group ends, which lets the next leader come.
             drop(leader);
         } else {
-            self.lead_group(waiter, leader, room, bytes, parts);
+            self.lead_group(waiter, leader, room, bytes, None);
         }
+    }
+
+    /// As [`Self::lead`], with the times of its stages: of groups only, so that a lone writer's way holds no timers.
+    #[cold]
+    #[inline(never)]
+    fn lead_timed(self: &Arc<Self>, waiter: &Waiter<Request<'static>>, parts: &mut Parts) {
+        let bytes = own(waiter).payload.bytes();
+        let began = self.nanos();
+        let (leader, room) = self.take_lead(waiter, bytes);
+        parts.add(Part::Throttle, self.nanos().saturating_sub(began));
+        self.lead_group(waiter, leader, room, bytes, Some(parts));
+    }
+
+    /// Becomes the leader, and makes room for the group that begins with this writer.
+    #[inline(always)]
+    fn take_lead<'a>(
+        self: &'a Arc<Self>,
+        waiter: &Waiter<Request<'static>>,
+        bytes: usize,
+    ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
+        let mut leader = self.leader.lock();
+        let first = own(waiter);
+        // The leader's own request decides what it may wait for; followers that differ are left out.
+        let unled = Unled {
+            engine: self,
+            waiter,
+        };
+        let room = self.make_room(&mut leader, first.no_slowdown, Waited::default());
+        let taken = if matches!(room, Ok(Room::Made)) && leader.untold.is_empty() {
+            (leader, Ok(()))
+        } else {
+            self.make_room_slowly(leader, room, first.no_slowdown, bytes)
+        };
+        std::mem::forget(unled);
+        taken
     }
 
     /// The general case: several writers, a sync, or no room.
@@ -318,6 +336,14 @@ impl Engine {
         drop(carried);
     }
 
+    /// Notes that memtables hold what no log does. Readers look at what shares the line, so that it is written once.
+    #[inline]
+    fn note_unlogged(&self) {
+        if !self.has_unlogged.load(Ordering::Relaxed) {
+            self.has_unlogged.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// As [`Self::carry`] for a writer without company that asks for no sync: the common case, without
     /// what a group needs.
     #[inline]
@@ -341,7 +367,7 @@ impl Engine {
             return Err(used_up());
         }
         if r.disable_wal {
-            self.has_unlogged.store(true, Ordering::Relaxed);
+            self.note_unlogged();
         } else {
             if let Err(e) = self.log_alone(leader, r, r.payload.log_count()) {
                 self.order.take(next - 1);
@@ -481,7 +507,7 @@ impl Engine {
             leader.log_bytes += bytes as u64;
             leader.last_record = base;
         } else {
-            self.has_unlogged.store(true, Ordering::Relaxed);
+            self.note_unlogged();
         }
         debug_assert!(
             disable_wal || leader.last_record == base,

@@ -2,7 +2,8 @@
 //! paced, traced or measured or that takes none, or whose order is code of the user's, of threads in callbacks, and of children of the process that opened it.
 //!
 //! All reasons are bits of one word ([`gate::WATCHED`]) and two counters of the process, so that other writes pay a load for
-//! each. A reason may be gone when it is looked at here.
+//! each. A reason may be gone when it is looked at here. While any thread of the process is in a callback or a job of any
+//! database, all writes come here.
 
 use super::WriteOptions;
 use super::check::check_unlogged;
@@ -42,7 +43,7 @@ pub(super) fn submit(
         true => engine.trace_write(payload),
         false => None,
     };
-    // What an insertion calls cannot write: it would wait for this write.
+    // User code that an insertion calls cannot write: it would wait for this write.
     let inside = engine
         .is_gate(gate::CALLS_BACK)
         .then(|| callbacks::enter(callbacks::Place::Write(address(engine))));
