@@ -759,7 +759,7 @@ fn tables_dir(env: &Env, dir: &Path) -> Option<PathBuf> {
 fn refuse_speed_disk(dir: &Path) -> Result<()> {
     let current = dir.join(filenames::CURRENT_FILE);
     let content = Env::system().fs.read_all(&current, SMALL_FILE_MAX);
-    // What else is wrong is found where it is read.
+    // Any other fault is found where it is read.
     let Ok(content) = content else {
         return Ok(());
     };

@@ -39,7 +39,7 @@ pub fn take_disk(dir: &Path) -> Result<Option<Finding>> {
     *known = None;
     let current = dir.join(filenames::CURRENT_FILE);
     let content = system.fs.read_all(&current, CURRENT_MAX);
-    // What else is wrong with CURRENT is found where it is read.
+    // Any other fault of CURRENT is found where it is read.
     let marked = content.and_then(|c| filenames::parse_marked_current(&c));
     let Ok(Some(mark)) = marked.map(|(_, marks)| marks.logs) else {
         return Ok(None);

@@ -5,30 +5,29 @@
 
 use crate::term::bytes;
 use serde_json::{Map, Value, json};
+use spanlith::WrittenBytes;
 use spanlith_env::Env;
 use std::path::Path;
-
-/// Parts that the event names, and their words.
-const PARTS: [(&str, &str); 6] = [
-    ("log", "log"),
-    ("flush_tables", "flushes, tables"),
-    ("flush_blobs", "flushes, blob files"),
-    ("compaction_tables", "compactions, tables"),
-    ("compaction_blobs", "compactions, blob files"),
-    ("collection", "collection of garbage"),
-];
+use std::time::Duration;
 
 /// Bytes written between an open and the event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// When the event was written, in microseconds since the epoch.
     pub at: u64,
-    /// Microseconds that the database had been open.
-    open_micros: u64,
-    /// Bytes of the user's batches.
-    user: u64,
-    /// Bytes in the order of [`PARTS`].
-    parts: [u64; 6],
+    bytes: WrittenBytes,
+}
+
+/// The words for a part.
+fn words(part: &str) -> &str {
+    match part {
+        "flush_tables" => "flushes, tables",
+        "flush_blobs" => "flushes, blob files",
+        "compaction_tables" => "compactions, tables",
+        "compaction_blobs" => "compactions, blob files",
+        "collection" => "collection of garbage",
+        other => other,
+    }
 }
 
 impl Written {
@@ -38,57 +37,47 @@ impl Written {
             return None;
         }
         let n = |name: &str| event.get(name).and_then(Value::as_u64);
-        let mut parts = [0; 6];
-        for (to, (name, _)) in parts.iter_mut().zip(PARTS) {
-            *to = n(name)?;
-        }
+        let mut bytes = WrittenBytes::default();
+        bytes.time = Duration::from_micros(n("open_micros")?);
+        bytes.user = n("user")?;
+        bytes.set_parts(|name| n(name))?;
         Some(Self {
             at: n("time_micros")?,
-            open_micros: n("open_micros")?,
-            user: n("user")?,
-            parts,
+            bytes,
         })
-    }
-
-    fn all(&self) -> u64 {
-        self.parts.iter().fold(0, |sum, &n| sum.saturating_add(n))
-    }
-
-    fn amplification(&self) -> Option<f64> {
-        (self.user > 0).then(|| self.all() as f64 / self.user as f64)
     }
 
     /// Bytes that a day like the time of the event writes; `None` if there was none.
     fn bytes_per_day(&self) -> Option<f64> {
-        let days = self.open_micros as f64 / 86_400e6;
-        (days > 0.0).then(|| self.all() as f64 / days)
+        (!self.bytes.time.is_zero()).then(|| self.bytes.bytes_per_day())
     }
 
     /// The share of each part that wrote something: `log 30 %, flushes, tables 20 %`.
     fn shares(&self) -> String {
-        let all = self.all().max(1) as f64;
-        let parts = self.parts.iter().zip(PARTS);
-        let parts = parts.filter(|(n, _)| **n > 0);
-        let share = |(n, (_, words)): (&u64, (&str, &str))| {
-            format!("{words} {:.0} %", *n as f64 / all * 100.0)
-        };
+        let all = self.bytes.all().max(1) as f64;
+        let parts = self.bytes.parts().into_iter().filter(|(_, n)| *n > 0);
+        let share =
+            |(name, n): (&str, u64)| format!("{} {:.0} %", words(name), n as f64 / all * 100.0);
         parts.map(share).collect::<Vec<_>>().join("; ")
     }
 
     /// Lines for a person, with their names; `drive` is the size of the drive, if it is known.
     pub fn lines(&self, drive: Option<u64>) -> Vec<(&'static str, String)> {
-        let hours = self.open_micros as f64 / 3600e6;
-        let each = self.amplification().map_or(String::new(), |n| {
-            format!(", {n:.2} bytes for each of the user's {}", bytes(self.user))
+        let hours = self.bytes.time.as_secs_f64() / 3600.0;
+        let each = self.bytes.amplification().map_or(String::new(), |n| {
+            format!(
+                ", {n:.2} bytes for each of the user's {}",
+                bytes(self.bytes.user)
+            )
         });
         let mut lines = vec![(
             "written",
-            format!("{} in {hours:.2} hours{each}", bytes(self.all())),
+            format!("{} in {hours:.2} hours{each}", bytes(self.bytes.all())),
         )];
-        if self.all() > 0 {
+        if self.bytes.all() > 0 {
             lines.push(("", self.shares()));
         }
-        if let Some(day) = self.bytes_per_day().filter(|_| self.all() > 0) {
+        if let Some(day) = self.bytes_per_day().filter(|_| self.bytes.all() > 0) {
             let often = drive.filter(|&n| n > 0).map_or(String::new(), |n| {
                 format!(
                     ", {:.3} times the {} of the drive",
@@ -103,15 +92,15 @@ impl Written {
 
     /// All of it, for programs.
     pub fn json(&self, drive: Option<u64>) -> Value {
-        let parts = self.parts.iter().zip(PARTS);
+        let parts = self.bytes.parts().into_iter();
         let parts: Map<String, Value> = parts
-            .map(|(&n, (name, _))| (name.to_string(), n.into()))
+            .map(|(name, n)| (name.to_string(), n.into()))
             .collect();
         let day = self.bytes_per_day();
         let often = day.zip(drive).map(|(day, n)| day / n.max(1) as f64);
         json!({
-            "time_micros": self.at, "open_micros": self.open_micros, "user_bytes": self.user,
-            "written_bytes": self.all(), "by": parts, "write_amplification": self.amplification(),
+            "time_micros": self.at, "open_micros": self.bytes.time.as_micros() as u64, "user_bytes": self.bytes.user,
+            "written_bytes": self.bytes.all(), "by": parts, "write_amplification": self.bytes.amplification(),
             "bytes_per_day": day, "drive_bytes": drive, "drive_writes_per_day": often,
         })
     }
@@ -165,7 +154,7 @@ mod tests {
         cut.as_object_mut().unwrap().remove("collection");
         assert_eq!(Written::of_event(&cut), None);
         let mut idle = event();
-        for (name, _) in PARTS {
+        for (name, _) in WrittenBytes::default().parts() {
             idle[name] = 0.into();
         }
         idle["user"] = 0.into();

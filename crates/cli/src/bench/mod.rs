@@ -161,6 +161,10 @@ impl Bench {
         }
         let kinds = self.kinds()?;
         self.check_report()?;
+        if self.device.text().is_some() && self.own.text()?.contains("env_device=") {
+            let text = "--device and env_device would put one device on another";
+            return Err(Usage::new(text, "give one of them").into());
+        }
         let mut rows = self.reference.rows()?;
         if rows.is_some() {
             self.settings.keep_points = true;
@@ -472,6 +476,10 @@ impl Bench {
             return Ok(false);
         }
         match names.all(|n| n == "raw") {
+            true if self.report.is_some() || self.db.is_some() => Err(Usage::new(
+                "raw has no database and draws no page",
+                "leave --db and --report out; --json prints its figures",
+            )),
             true => Ok(true),
             false => Err(Usage::new(
                 "raw is a load of a device and not of a database",

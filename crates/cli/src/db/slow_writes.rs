@@ -67,7 +67,7 @@ pub fn run(dir: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         .collect();
     // Old ones by their time, the current one last.
     logs.sort_by_key(|name| (name == "LOG", name.clone()));
-    let mut notes = Vec::new();
+    let (mut notes, mut summary) = (Vec::new(), Summary::default());
     for name in &logs {
         let path = dir.join(name);
         let file = fs.open_random(&path).at(&path)?;
@@ -75,9 +75,11 @@ pub fn run(dir: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         let n = file.read_at(0, &mut bytes).at(&path)?;
         bytes.truncate(n);
         let text = String::from_utf8_lossy(&bytes);
-        notes.extend(text.lines().filter_map(note));
+        let of_file: Vec<Note> = text.lines().filter_map(note).collect();
+        // By file: a stall in which a process ended goes on for nobody.
+        summarize(&of_file, &mut summary);
+        notes.extend(of_file);
     }
-    let summary = summarize(&notes);
     let mut out = std::io::stdout().lock();
     for n in &notes {
         match as_json {
@@ -162,9 +164,9 @@ fn micros(time: &str) -> Option<u64> {
     Some(seconds * 1_000_000 + number(fraction)?.min(999_999))
 }
 
-fn summarize(notes: &[Note]) -> Summary {
-    let mut s = Summary::default();
-    // What holds of each family, and since when.
+/// Adds what the lines of one file say.
+fn summarize(notes: &[Note], s: &mut Summary) {
+    // The state of each family, and since when it holds.
     let mut since: BTreeMap<&str, (Kind, u64)> = BTreeMap::new();
     for n in notes {
         match n.kind {
@@ -184,11 +186,11 @@ fn summarize(notes: &[Note]) -> Summary {
                 _ => s.delayed_micros += took,
             }
         }
-        if n.kind != Kind::End {
+        // RocksDB says when a stall begins, and not when it ends.
+        if n.kind != Kind::End && !n.text.contains(" writes because ") {
             since.insert(&n.family, (n.kind, n.micros));
         }
     }
-    s
 }
 
 #[cfg(test)]
@@ -201,13 +203,14 @@ mod tests {
         2026/11/28-00:00:01.600000 8 [WARN] Slow write: 5000 us; policy rocksdb, pace 1 bytes/s\n\
         2026/11/28-00:00:02.000000 7 [default] Writes go on\n\
         torn line\n\
-        2026/11/28-00:00:09.000000 7f [WARN] [/column_family.cc:988] [meta] Stopping writes because we have 2 immutable memtables\n";
+        2026/11/28-00:00:09.000000 7f [WARN] [/column_family.cc:988] [meta] Stopping writes because we have 2 immutable memtables\n\
+        2026/11/28-05:00:09.000000 7f [WARN] [/column_family.cc:988] [meta] Stopping writes because we have 2 immutable memtables\n";
 
     #[test]
     fn delays_and_stops_are_reckoned_from_their_lines() {
         let notes: Vec<Note> = LOG.lines().filter_map(note).collect();
         let kinds: Vec<&str> = notes.iter().map(|n| n.kind.name()).collect();
-        assert_eq!(kinds, ["delay", "stop", "slow", "end", "stop"]);
+        assert_eq!(kinds, ["delay", "stop", "slow", "end", "stop", "stop"]);
         assert_eq!(
             (notes[0].family.as_str(), notes[2].family.as_str()),
             ("default", "")
@@ -216,8 +219,9 @@ mod tests {
             notes[4].text,
             "[meta] Stopping writes because we have 2 immutable memtables"
         );
-        let s = summarize(&notes);
-        assert_eq!((s.delays, s.stops, s.slow), (1, 2, 1));
+        let mut s = Summary::default();
+        summarize(&notes, &mut s);
+        assert_eq!((s.delays, s.stops, s.slow), (1, 3, 1));
         assert_eq!(
             (s.delayed_micros, s.stopped_micros, s.longest_micros),
             (2_000_000, 500_000, 2_000_000)

@@ -1,4 +1,4 @@
-//! Step 6: the database gets a speed disk, a file of which its log then is, a child that writes with sync is killed, and the
+//! Step 7: the database gets a speed disk, a file of which its log then is, a child that writes with sync is killed, and the
 //! log comes back into files.
 //!
 //! On the one disk that the tour has a log in a file of fixed size is faster than one that grows, since a sync changes

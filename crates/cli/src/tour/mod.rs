@@ -180,7 +180,7 @@ fn shape(db: &Db) -> String {
     }
 }
 
-/// Step 7.
+/// Step 8.
 fn check(
     data: &Path,
     foreign: &[PathBuf],
@@ -248,7 +248,7 @@ fn check(
     Ok(())
 }
 
-/// Step 8.
+/// Step 9.
 fn next(data: &Path, foreign: &[PathBuf], show: &mut Show) {
     let me = std::env::args_os().next().map(PathBuf::from);
     let me = me.map_or_else(|| "spanlith".to_string(), |p| shell_word(&p));

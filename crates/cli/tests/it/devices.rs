@@ -89,6 +89,11 @@ fn benchmarks_drivers_and_experiments_run_on_a_device() {
     ])
     .fails(1);
     assert!(err.contains("leave --device out"), "{err}");
+    let twice = ["bench", "fillseq", "--device", "O", "--set", "env_device=S"];
+    let err = run(twice).fails(2);
+    assert!(err.contains("one device on another"), "{err}");
+    let err = run(["bench", "raw", "--report", "raw.html"]).fails(2);
+    assert!(err.contains("draws no page"), "{err}");
     let err = run(["bench", "fillseq", "--device", "floppy"]).fails(2);
     assert!(
         err.contains("one of H, S, N1, N2, O, H-RAID5, S-RAID5"),

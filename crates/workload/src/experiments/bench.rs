@@ -30,8 +30,6 @@ pub struct Bench<'a> {
     pub(super) steps: Cell<(u64, u64)>,
     pub(super) places: Cell<u64>,
     pub(super) device: Option<DeviceSpec>,
-    /// Says whether anything was opened on the device.
-    pub(super) is_on_device: Cell<bool>,
 }
 
 impl<'a> Bench<'a> {
@@ -46,7 +44,6 @@ impl<'a> Bench<'a> {
             steps: Cell::new((0, 0)),
             places: Cell::new(0),
             device: None,
-            is_on_device: Cell::new(false),
         }
     }
 
@@ -116,7 +113,6 @@ impl<'a> Bench<'a> {
         let Some(device) = &self.device else {
             return Ok(store.open(dir, options)?);
         };
-        self.is_on_device.set(true);
         let own = match options.own.as_str() {
             "" => format!("env_device={device}"),
             own => format!("{own};env_device={device}"),

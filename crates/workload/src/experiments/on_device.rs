@@ -6,7 +6,9 @@ use spanlith_env::emulated::{DeviceFs, DeviceSpec, Emulator};
 use spanlith_env::{Clock, Env, FileSystem, MemFs, VirtualClock, create_device_file};
 use spanlith_speed::{FormatOptions, Target, format_disk};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 /// Where the log of a database is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,35 @@ pub(super) enum LogPlace {
     Files(&'static str),
     /// On a speed disk on another device.
     SpeedDisk(&'static str),
+}
+
+/// Operations by second of `threads` clients that run for `millis`: each waits at the barrier once it is ready, stops when it
+/// is told to, and counts what it has done.
+///
+/// # Errors
+/// Of a client.
+pub(super) fn rate_of(
+    threads: u64,
+    millis: u64,
+    client: impl Fn(u64, &Barrier, &AtomicBool, &AtomicU64) -> Result<()> + Sync,
+) -> Result<f64> {
+    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let ready = Barrier::new(threads as usize + 1);
+    let seconds = std::thread::scope(|scope| {
+        let (client, ready, stop, done) = (&client, &ready, &stop, &done);
+        let start = |n| scope.spawn(move || client(n, ready, stop, done));
+        let running: Vec<_> = (0..threads).map(start).collect();
+        ready.wait();
+        let begun = Instant::now();
+        std::thread::sleep(Duration::from_millis(millis));
+        stop.store(true, Ordering::Relaxed);
+        running.into_iter().try_for_each(|t| match t.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })?;
+        Ok::<f64, Error>(begun.elapsed().as_secs_f64())
+    })?;
+    Ok(done.load(Ordering::Relaxed) as f64 / seconds)
 }
 
 /// A device by its name.

@@ -55,6 +55,14 @@ pub fn run(experiment: &Experiment, plan: &Plan<'_>, progress: &dyn Progress) ->
         );
         return Err(Error::new(text));
     }
+    // They open databases by themselves, or none.
+    if plan.device.is_some() && experiment.stores == Stores::Ours {
+        let text = format!(
+            "{} opens no database that could be put on another device; leave --device out",
+            experiment.id
+        );
+        return Err(Error::new(text));
+    }
     let started = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |d| d.as_secs());
@@ -75,13 +83,6 @@ pub fn run(experiment: &Experiment, plan: &Plan<'_>, progress: &dyn Progress) ->
             ..Bench::new(plan.scale, plan.seed.wrapping_add(round), plan.stores, &dir)
         };
         let found = (experiment.run)(&bench)?;
-        if plan.device.is_some() && !bench.is_on_device.get() {
-            let text = format!(
-                "{} opens no database that could be put on another device; leave --device out",
-                experiment.id
-            );
-            return Err(Error::new(text));
-        }
         match &mut all {
             None => all = Some(found),
             Some(all) => all.merge(found),

@@ -1,7 +1,7 @@
 //! X-SD-4: what each step from a log in files on flash to asynchronous calls on a speed disk brings ([SPAN] Figure 11), on
 //! emulated devices in real time.
 
-use super::on_device::{LogPlace, Real};
+use super::on_device::{LogPlace, Real, rate_of};
 use super::{Bench, Bound, Experiment, Figure, Findings, Result, Stores};
 use crate::generate::{Keys, Rng, Values};
 use spanlith::options::{CfOptions, DbOptions};
@@ -9,7 +9,6 @@ use spanlith::{Cf, Db, ReadFuture, ReadOptions, WriteFuture, WriteOptions};
 use std::collections::VecDeque;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 /// The entry of the table.
 pub const ENTRY: Experiment = Experiment {
@@ -145,32 +144,17 @@ fn rate(bench: &Bench<'_>, v: Variant, put_percent: u64, millis: u64) -> Result<
         cf.put(names.set(n), values.next())?;
     }
     db.flush(true)?;
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let ready = Barrier::new(THREADS as usize + 1);
-    let seconds = std::thread::scope(|scope| {
-        let (cf, ready, stop, done) = (&cf, &ready, &stop, &done);
-        let client = |thread: u64| {
-            let client = Client {
-                cf,
-                keys,
-                put_percent,
-                outstanding: v.outstanding,
-                seed: bench.seed(10 + thread),
-            };
-            move || client.run(ready, stop, done)
+    let seeds: Vec<u64> = (0..THREADS).map(|t| bench.seed(10 + t)).collect();
+    let rate = rate_of(THREADS, millis, |thread, ready, stop, done| {
+        let client = Client {
+            cf: &cf,
+            keys,
+            put_percent,
+            outstanding: v.outstanding,
+            seed: seeds[thread as usize],
         };
-        let threads: Vec<_> = (0..THREADS).map(|t| scope.spawn(client(t))).collect();
-        ready.wait();
-        let begun = Instant::now();
-        std::thread::sleep(Duration::from_millis(millis));
-        stop.store(true, Ordering::Relaxed);
-        threads.into_iter().try_for_each(|t| match t.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })?;
-        Ok::<f64, super::Error>(begun.elapsed().as_secs_f64())
+        client.run(ready, stop, done)
     })?;
-    let rate = done.load(Ordering::Relaxed) as f64 / seconds;
     drop(cf);
     db.close()?;
     std::fs::remove_dir_all(dir)?;

@@ -24,7 +24,7 @@ pub const ENTRY: Experiment = Experiment {
 const VALUE_SIZE: usize = 100;
 const FILES: [u64; 5] = [2, 4, 6, 12, 24];
 
-fn key(n: u64) -> [u8; 16] {
+pub(super) fn key(n: u64) -> [u8; 16] {
     let mut key = [b'k'; 16];
     key[8..].copy_from_slice(&n.to_be_bytes());
     key

@@ -1,5 +1,6 @@
 //! X-WC-5: level 0 shaped by the measured load (`dynamic_level0`), by rule and share of reads ([XP] Figure 19).
 
+use super::x_wc_4::key;
 use super::{Bench, Bound, Experiment, Figure, Findings, Result, Stores};
 use crate::generate::{Rng, Values};
 use spanlith::Db;
@@ -32,12 +33,6 @@ const RULES: [DynamicLevel0; 4] = [
     DynamicLevel0::Continuous,
     DynamicLevel0::Merged,
 ];
-
-fn key(n: u64) -> [u8; 16] {
-    let mut key = [b'k'; 16];
-    key[8..].copy_from_slice(&n.to_be_bytes());
-    key
-}
 
 /// Operations by second of processor time.
 fn measure(bench: &Bench<'_>, rule: DynamicLevel0, reads: u64) -> Result<f64> {

@@ -1,16 +1,14 @@
 //! X-XP-1: what a faster device brings by itself, and below an engine ([XP] Figure 1), on emulated devices.
 
-use super::on_device::{LogPlace, Real};
-use super::{Bench, Bound, Experiment, Figure, Findings, Result, Stores};
+use super::on_device::{LogPlace, Real, rate_of};
+use super::{Bench, Bound, Experiment, Figure, Findings, Result, Spread, Stores};
 use crate::generate::{Keys, Rng, Values};
 use spanlith::options::CfOptions;
 use spanlith::{Cf, Db};
 use spanlith_cache::Policy;
 use spanlith_env::emulated::RawLoad;
 use spanlith_table::BlockCache;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
 
 /// The entry of the table.
 pub const ENTRY: Experiment = Experiment {
@@ -33,38 +31,20 @@ const PRINTED_ENGINE: [f64; 2] = [13.0, 23.0];
 
 /// Operations per second of half puts and half gets for `millis`.
 fn mixed(cf: &Cf, keys: u64, millis: u64, seed: u64) -> Result<f64> {
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let ready = Barrier::new(THREADS as usize + 1);
-    let seconds = std::thread::scope(|scope| {
-        let client = |thread: u64| {
-            let (stop, done, ready) = (&stop, &done, &ready);
-            move || -> Result<()> {
-                let mut rng = Rng::new(seed.wrapping_add(thread << 32));
-                let (mut names, mut values) = (Keys::new(16), Values::new(VALUE_SIZE, seed));
-                ready.wait();
-                while !stop.load(Ordering::Relaxed) {
-                    let key = names.set(rng.below(keys));
-                    match rng.below(2) {
-                        0 => cf.put(key, values.next())?,
-                        _ => drop(cf.get(key)?),
-                    }
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-                Ok(())
-            }
-        };
-        let threads: Vec<_> = (0..THREADS).map(|t| scope.spawn(client(t))).collect();
+    rate_of(THREADS, millis, |thread, ready, stop, done| {
+        let mut rng = Rng::new(seed.wrapping_add(thread << 32));
+        let (mut names, mut values) = (Keys::new(16), Values::new(VALUE_SIZE, seed));
         ready.wait();
-        let begun = Instant::now();
-        std::thread::sleep(Duration::from_millis(millis));
-        stop.store(true, Ordering::Relaxed);
-        threads.into_iter().try_for_each(|t| match t.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })?;
-        Ok::<f64, super::Error>(begun.elapsed().as_secs_f64())
-    })?;
-    Ok(done.load(Ordering::Relaxed) as f64 / seconds)
+        while !stop.load(Ordering::Relaxed) {
+            let key = names.set(rng.below(keys));
+            match rng.below(2) {
+                0 => cf.put(key, values.next())?,
+                _ => drop(cf.get(key)?),
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    })
 }
 
 fn engine(bench: &Bench<'_>, device: &str, millis: u64, round: u64) -> Result<f64> {
@@ -114,10 +94,7 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
             rates[n].push(engine(bench, device, millis, round)?);
         }
     }
-    let median = |mut of: Vec<f64>| {
-        of.sort_by(f64::total_cmp);
-        of[of.len() / 2]
-    };
+    let median = |of: Vec<f64>| Spread::of(&of).map_or(f64::NAN, |s| s.median);
     let engine = rates.map(median);
     let places = ["SATA flash (S)", "3D XPoint (O)"];
     let thousands = |of: [f64; 2]| of.map(|v| v / 1e3);

@@ -1,7 +1,7 @@
 //! X-XP-5: the log on the device of the tables, on a fast one, and none ([XP] Figures 17 and 20).
 
 use super::on_device::{LogPlace, Virtual};
-use super::{Bench, Bound, Experiment, Figure, Findings, Result, Stores};
+use super::{Bench, Bound, Experiment, Figure, Findings, Result, Spread, Stores};
 use crate::generate::{Keys, Rng, Values};
 use spanlith::options::CfOptions;
 use spanlith::{Cf, Db, OpenBuilder, ReadOptions, WriteOptions};
@@ -145,10 +145,7 @@ impl Load {
                 std::fs::remove_dir_all(dir)?;
             }
         }
-        let median = |mut of: Vec<f64>| {
-            of.sort_by(f64::total_cmp);
-            of.get(of.len() / 2).copied().unwrap_or(0.0)
-        };
+        let median = |of: Vec<f64>| Spread::of(&of).map_or(f64::NAN, |s| s.median);
         Ok((median(all.0), median(all.1)))
     }
 }

@@ -609,7 +609,7 @@ mod tests {
         assert!((all[10] - 0.95).abs() < 1e-6, "{all:?}");
         assert!((all[19] - 0.5).abs() < 1e-6, "{all:?}");
         assert!(all[29..].iter().all(|&w| w < 1e-9), "{all:?}");
-        // What never came to its turn.
+        // A write whose turn never came does not count.
         assert_eq!(waits(&[10.0, 0.0, 0.0], 100.0).len(), 1);
     }
 

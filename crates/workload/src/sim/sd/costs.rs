@@ -1,7 +1,7 @@
 //! The time that the stages of a request take of a processor.
 
 use spanlith::options::CfOptions;
-use spanlith::{Cf, Db, ReadOptions, Result, WriteBatch, WriteOptions};
+use spanlith::{Cf, Db, Error, ReadOptions, Result, WriteBatch, WriteOptions};
 use spanlith_env::{Clock, Env, MemFs, SystemClock, WritableFile};
 use spanlith_speed::emulated::{EmulatedDevice, Profile};
 use spanlith_speed::{FormatOptions, LogFile, SpeedDisk, SpeedOptions, format_disk};
@@ -83,28 +83,20 @@ impl Costs {
             6_400,
         )?;
         let log_entry = cpu(&mut || log_pages(2_000), 2_000)?;
+        // Gets and scans find blocks in the cache.
+        db.flush(true)?;
         let mut at = 0u64;
         let mut look = || -> Result<()> {
             for _ in 0..2_000 {
                 at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                cf.get(key_of(at % next))?;
-            }
-            Ok(())
-        };
-        let get = cpu(&mut look, 2_000)?;
-        let mut step = || -> Result<()> {
-            for n in 0..100u64 {
-                let from = key_of(n * 37 % next);
-                let mut entries = cf.iter_opt(ReadOptions::new().lower(from));
-                for _ in 0..50 {
-                    if entries.next().transpose()?.is_none() {
-                        break;
-                    }
+                if cf.get(name_of(at % next))?.is_none() {
+                    return Err(Error::corruption("a key that was written is not there"));
                 }
             }
             Ok(())
         };
-        let scan = cpu(&mut step, 100)?;
+        let get = cpu(&mut look, 2_000)?;
+        let scan = cpu(&mut || scans(&cf, next), 100)?;
         drop(cf);
         db.close()?;
         let switch = ping_pong();
@@ -121,6 +113,25 @@ impl Costs {
             switch,
         })
     }
+}
+
+/// Makes a hundred scans of fifty entries, of `keys` that were written.
+fn scans(cf: &Cf, keys: u64) -> Result<()> {
+    for n in 0..100u64 {
+        let from = name_of(n * 37 % keys);
+        let mut entries = cf.iter_opt(ReadOptions::new().lower(from));
+        for _ in 0..50 {
+            if entries.next().transpose()?.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The key of the `n`-th entry: in no order.
+fn name_of(n: u64) -> [u8; 16] {
+    key_of(n.wrapping_mul(0x9e37_79b9) & 0xffff_ffff)
 }
 
 fn key_of(n: u64) -> [u8; 16] {
@@ -141,11 +152,7 @@ fn puts(
     for _ in 0..entries / batch_len {
         let mut batch = WriteBatch::new();
         for _ in 0..batch_len {
-            batch.put_cf(
-                cf,
-                key_of(next.wrapping_mul(0x9e37_79b9) & 0xffff_ffff),
-                value,
-            );
+            batch.put_cf(cf, name_of(*next), value);
             *next += 1;
         }
         db.write_opt(&batch, options)?;

@@ -267,6 +267,8 @@ struct Machine {
     groups: (u64, u64),
     /// Nanoseconds of writes, and of those the ones that their own work took.
     write_time: (u64, u64),
+    /// Time that the log took for the present group.
+    log_time: u64,
 }
 
 /// Runs it.
@@ -311,6 +313,7 @@ pub fn run(params: &Params) -> Result<Outcome> {
         latencies: Vec::new(),
         groups: (0, 0),
         write_time: (0, 0),
+        log_time: 0,
     };
     for client in 0..clients {
         for _ in 0..outstanding.max(1) {
@@ -337,6 +340,7 @@ impl Machine {
                 Event::Encoded => {
                     let bytes = self.group.len() * self.p.entry_bytes + 12;
                     let durable = self.log.write(now, bytes)?;
+                    self.log_time = durable - now;
                     self.at(durable, Event::Durable);
                 }
                 Event::Durable => self.insert(now),
@@ -440,12 +444,12 @@ impl Machine {
         let c = self.p.costs;
         let is_async = self.is_async();
         let group = std::mem::take(&mut self.group);
-        let own = c.issue + c.log_entry + c.insert;
+        let own = c.issue + c.group + c.log_entry + self.log_time + c.insert;
         for &number in &group {
             let Some(&call) = self.calls.get(number) else {
                 continue;
             };
-            // Who waits for results is woken once; members of a group are awake.
+            // A client that waits for results is woken once; members of a group are awake.
             let resumed = match is_async {
                 true => now + c.switch,
                 false => now,
@@ -565,5 +569,6 @@ mod tests {
         let found = run(&params).unwrap();
         assert_eq!(found.latency.p50, expected as f64);
         assert_eq!(found.group, 1.0);
+        assert!(found.waiting.abs() < 1e-6, "{found:?}");
     }
 }
