@@ -5,7 +5,7 @@
 #
 #   PROFILE    release (default), dist or test: the build of ours that is checked; it is built first. `test` shares
 #              its objects with `cargo test`, and has debug assertions
-#   SUBJECT    folder with another librocksdb.so to check instead of ours; nothing is built then
+#   SUBJECT    folder with another librocksdb.so to check instead of ours; then only the tools are built
 #   PEERS      folder of the releases, see scripts/get-peers.sh
 #
 # First a run with a planted loss, which must fail; then the run that counts. Exit 1 on any difference.

@@ -211,7 +211,7 @@ impl MemTable {
         end: &[u8],
     ) -> bool {
         let convertible = self.convertible.lock();
-        // What is older than the first entry here is in other places, and all of it is below that number.
+        // Entries older than the first one here are in other places, and all of them are below that number.
         let is_current = reader.view != 0 && *convertible == reader.view;
         let entries = self.len();
         if !is_current || entries == 0 || reader.snapshot < self.first_seqno() {

@@ -18,7 +18,7 @@ pub struct FormatOptions {
     pub group_bytes: u64,
     /// Bytes of a page; 0: the physical block of the device, at least 4096.
     pub page_size: u32,
-    /// Whatever is there is lost.
+    /// Format even if data is there, which is then lost.
     pub force: bool,
 }
 

@@ -13,7 +13,7 @@
 //! | more than 15 % is free, the level that comes fits into 85 %, writes of the log take less than twice as long, and tables less than 40 % of the bandwidth | a quarter down |
 //!
 //! *Up* is to fewer levels. After a move it stays for three seconds, and after it went up it does not come down for thirty.
-//! What nobody measured (a bandwidth, a calibrated log) decides nothing.
+//! A quantity that nobody measured (a bandwidth, a calibrated log) decides nothing.
 
 use std::fmt;
 use std::str::FromStr;

@@ -55,9 +55,15 @@ pub fn header(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Returns whether a text begins with a word that leaves it without a subject.
+pub fn begins_bare(text: &str) -> bool {
+    const WORDS: [&str; 5] = ["What", "Who", "Whoever", "Whatever", "Whether"];
+    let word = text.trim_start().split(|c: char| !c.is_alphabetic()).next();
+    word.is_some_and(|word| WORDS.contains(&word))
+}
+
 /// Rule `doc-sentence`.
 pub fn doc_sentences(tree: &Tree) -> Vec<Finding> {
-    const WORDS: [&str; 4] = ["What", "Who", "Whoever", "Whether"];
     let mut findings = Vec::new();
     for (file, source) in tree.sources() {
         let mut goes_on = false;
@@ -67,8 +73,7 @@ pub fn doc_sentences(tree: &Tree) -> Vec<Finding> {
                 .strip_prefix("///")
                 .or_else(|| line.strip_prefix("//!"));
             let text = doc.map_or("", str::trim);
-            let word = text.split(|c: char| !c.is_alphabetic()).next();
-            if !goes_on && word.is_some_and(|word| WORDS.contains(&word)) {
+            if !goes_on && begins_bare(text) {
                 let what = "write a sentence with a verb of its own: Returns whether, Holds, The, Says what";
                 findings.push(Finding::new(file, n + 1, "doc-sentence", what));
             }
@@ -184,11 +189,11 @@ mod tests {
 
     #[test]
     fn comments_that_begin_with_a_bare_question_word_are_found() {
-        let text = "//! Whether it is.\n//!\n//! What it does.\n\n/// Says what\n/// What goes on.\nfn f() {}\n\
-                    /// Whatever.\nfn g() {}\n    /// Who is it?\n    x: u8,\n// What is this?\n";
+        let text = "//! Whether it is.\n//!\n//! What it does.\n\n/// Says what\n/// What goes on.\nfn f() {}\n/// Whatever.\n\
+                    fn g() {}\n    /// Who is it?\n    x: u8,\n// What is this?\n";
         let findings = doc_sentences(&Tree::of(&[("a.rs", text)]));
         let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
-        assert_eq!(lines, [1, 3, 10]);
+        assert_eq!(lines, [1, 3, 8, 10]);
     }
 
     #[test]

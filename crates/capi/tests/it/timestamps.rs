@@ -20,17 +20,29 @@ unsafe fn taken(data: *mut c_char, len: usize) -> Option<Vec<u8>> {
     }
 }
 
-#[test]
-fn values_are_written_and_read_as_of_timestamps_and_history_is_given_up() {
-    let world = World::new();
-    let at = |n: u64| n.to_le_bytes();
-    // SAFETY: Handles are used as a C program uses them, and destroyed once.
+/// A new database whose keys have timestamps, and its options.
+///
+/// # Safety
+/// The world is open; the caller closes and destroys both.
+unsafe fn open_timed(world: &World) -> (*mut rocksdb_options_t, *mut rocksdb_t) {
+    // SAFETY: Handles are used as a C program uses them.
     unsafe {
         let options = rocksdb_options_create();
         call(|e| rocksdb_get_options_from_string(world.options, COMPARATOR.as_ptr(), options, e))
             .unwrap();
         rocksdb_options_set_create_if_missing(options, 1);
         let db = call(|e| rocksdb_open(options, world.path.as_ptr(), e)).unwrap();
+        (options, db)
+    }
+}
+
+#[test]
+fn values_are_written_and_read_as_of_timestamps_and_history_is_given_up() {
+    let world = World::new();
+    let at = |n: u64| n.to_le_bytes();
+    // SAFETY: Handles are used as a C program uses them, and destroyed once.
+    unsafe {
+        let (options, db) = open_timed(&world);
         let cf = rocksdb_get_default_column_family_handle(db);
         let put = |key: &[u8], ts: u64, value: &[u8]| {
             let (ts, w) = (at(ts), world.write);
@@ -167,11 +179,7 @@ fn batches_keep_the_place_of_timestamps_that_are_set_later() {
     }
     // SAFETY: Handles are used as a C program uses them, and destroyed once.
     unsafe {
-        let options = rocksdb_options_create();
-        call(|e| rocksdb_get_options_from_string(world.options, COMPARATOR.as_ptr(), options, e))
-            .unwrap();
-        rocksdb_options_set_create_if_missing(options, 1);
-        let db = call(|e| rocksdb_open(options, world.path.as_ptr(), e)).unwrap();
+        let (options, db) = open_timed(&world);
         let cf = rocksdb_get_default_column_family_handle(db);
         let write = |batch| call(|e| rocksdb_write(db, world.write, batch, e));
         let update = |batch| {
@@ -250,11 +258,7 @@ fn a_database_is_opened_without_what_was_written_behind_a_timestamp() {
     let at = |n: u64| n.to_le_bytes();
     // SAFETY: Handles are used as a C program uses them, and destroyed once.
     unsafe {
-        let options = rocksdb_options_create();
-        call(|e| rocksdb_get_options_from_string(world.options, COMPARATOR.as_ptr(), options, e))
-            .unwrap();
-        rocksdb_options_set_create_if_missing(options, 1);
-        let db = call(|e| rocksdb_open(options, world.path.as_ptr(), e)).unwrap();
+        let (options, db) = open_timed(&world);
         for n in [10, 20] {
             let (ts, w, v) = (at(n), world.write, n.to_string());
             call(|e| rocksdb_put_with_ts(db, w, p(b"a"), 1, p(&ts), 8, p(v.as_bytes()), 2, e))

@@ -151,7 +151,8 @@ options! {
         /// writes together least time (`continuous`); or as `paper`, with few files made of four small memtables each
         /// (`merged`). The triggers of level 0, `write_buffer_size` and, for `merged`, the numbers of memtables are then
         /// the engine's; OPTIONS files keep what was set. Few files take up to four times the memory of memtables
-        /// (`merged`: twice), and each read is counted. Only for leveled compaction.
+        /// (`merged`: at least six memtables), and each read is counted (an asynchronous one that memory does not answer,
+        /// twice). Only for leveled compaction.
         mutable dynamic_level0: DynamicLevel0 = DynamicLevel0::Off;
         /// Bytes that the files of level 0 come to when writes begin to be slowed down, by which the size of memtables is
         /// reckoned; 0 means 24 times `write_buffer_size`.

@@ -90,7 +90,7 @@ impl Sidecar {
             // CURRENT says which speed disk there is: here it would outlive the way back to files.
             db: OwnDbOptions {
                 sd_path: String::new(),
-                // Who opens it says what is emulated.
+                // The caller of the next open says what is emulated.
                 env_device: DeviceOption::default(),
                 sd_device: DeviceOption::default(),
                 sd_tables_path: String::new(),

@@ -334,7 +334,7 @@ impl<'a> Picking<'a> {
         }
         let base = self.targets.base_level;
         let codec = |level| o.output_compression(self.version(), level, base);
-        // Whether a table leaves the speed disk is decided when the move begins.
+        // The move itself decides whether a table leaves the speed disk.
         let is_there =
             |f: &Arc<FileMeta>| f.path_id == path || (o.has_speed_dir && f.path_id == SPEED_PATH);
         if codec(level) != codec(output) || !files.iter().all(is_there) {

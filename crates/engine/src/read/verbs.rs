@@ -168,7 +168,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
         count_reads(self, family, 1);
-        if self.tracing.concerns_reads() {
+        if self.is_gate(gate::TRACE_READS) {
             return self.get_traced(family, key, options);
         }
         self.get_untraced(family, key, options)
@@ -207,7 +207,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Timed>> {
         count_reads(self, family, 1);
-        if self.tracing.concerns_reads() {
+        if self.is_gate(gate::TRACE_READS) {
             return self.get_timed_traced(family, key, options);
         }
         self.get_timed_untraced(family, key, options)
@@ -253,7 +253,8 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Entity>> {
-        if self.tracing.concerns_reads() {
+        count_reads(self, family, 1);
+        if self.is_gate(gate::TRACE_READS) {
             return self.get_entity_traced(family, key, options);
         }
         self.get_entity_untraced(family, key, options)
@@ -294,12 +295,17 @@ impl Engine {
         range: &Range<u64>,
         options: &ReadOptions,
     ) -> Result<Option<Part>> {
-        let is_unusual = options.is_special() || family.is_special || self.tracing.concerns_reads();
+        // Statistics and the perf context have the numbers of a get.
+        let is_unusual = options.is_special()
+            || family.is_special
+            || self.is_gate(gate::TRACE_READS)
+            || self.is_observed();
         if is_unusual {
             let value = self.get(family, key, options)?;
             return Ok(value.map(|value| part_of(&value, range)));
         }
         options.check_purpose(ReadPurpose::Get)?;
+        count_reads(self, family, 1);
         let sv = family.superversion.load_full();
         let context = self.context(family, options);
         let snapshot = self.read_sequence(options)?;
@@ -340,7 +346,8 @@ impl Engine {
         max: usize,
         options: &ReadOptions,
     ) -> Result<Vec<Pinned>> {
-        if self.tracing.concerns_reads() {
+        count_reads(self, family, 1);
+        if self.is_gate(gate::TRACE_READS) {
             return self.merge_operands_traced(family, key, max, options);
         }
         self.merge_operands_untraced(family, key, max, options)
@@ -398,7 +405,7 @@ impl Engine {
         sink: &mut Sink<'_>,
     ) {
         count_reads(self, family, keys.len());
-        if self.tracing.concerns_reads() {
+        if self.is_gate(gate::TRACE_READS) {
             return self.multi_get_traced(family, keys, options, sink);
         }
         self.multi_get_untraced(family, keys, options, sink);

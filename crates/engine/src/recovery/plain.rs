@@ -2,7 +2,7 @@
 //! a number each and need no second look. One walk collects what is to be inserted, and it is inserted
 //! together with that of other batches ([`Loader`](spanlith_memtable::Loader)).
 //!
-//! Whatever else a batch holds, and whatever is wrong with it, is left to the way that knows all of it
+//! Batches that hold anything else, and damaged ones, are left to the way that knows all of it
 //! ([`super::replay`]): nothing was inserted by then.
 
 use super::replay::{Recovering, is_new, recycled};

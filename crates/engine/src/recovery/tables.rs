@@ -273,7 +273,7 @@ fn empty(fs: &dyn FileSystem, dir: &Path) {
             let _ = fs.delete(&dir.join(&name));
         }
     }
-    // What fails stays, like the rest.
+    // A file that cannot be deleted stays, like the rest.
     let _ = destroy_lost(fs, dir);
     // The owner last: without it nobody would look here again.
     let _ = fs.delete(&dir.join(filenames::LOCK_FILE));

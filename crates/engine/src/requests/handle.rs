@@ -6,7 +6,7 @@ use super::future::{ReadFuture, WriteFuture};
 use super::plan::Kind;
 use super::queue::{After, Entry, Hook};
 use super::tally;
-use crate::core::{Engine, Family};
+use crate::core::{Engine, Family, gate};
 use crate::db::{Cf, Cursor};
 use crate::options::FlushOptions;
 use crate::read::{ReadOptions, ReadTier};
@@ -272,7 +272,7 @@ impl AsyncCf {
         let engine = self.engine();
         let is_memory_only = is_memory_only(options);
         // A trace has each read once. In a child of the process there is no thread to do it.
-        if !engine.tracing.concerns_reads() || !engine.process.is_current() || is_memory_only {
+        if !engine.is_gate(gate::TRACE_READS) || !engine.process.is_current() || is_memory_only {
             let mut quick = options.clone();
             quick.cache_only |= engine.process.is_current();
             match at_hand(engine, self.family(), &quick) {

@@ -408,7 +408,7 @@ fn a_backup_can_be_stopped() {
     restore(&backups, 1, temp.join("restored")).unwrap();
 }
 
-/// Whatever bit of a backup is changed, and wherever a file of it ends: restoring gives what was saved or says so and
+/// Any bit of a backup is changed, and any file of it is cut: restoring gives what was saved or says so and
 /// leaves what is there.
 #[test]
 fn damage_is_found_before_anything_is_replaced() {

@@ -411,7 +411,7 @@ fn what_cannot_be_taken_in_is_refused_and_leaves_nothing() {
     assert_eq!(e.kind(), ErrorKind::NotSupported);
 }
 
-/// Whatever byte of a file is changed: it is refused, or the change is one that means nothing.
+/// Any byte of a file is changed: the file is refused, or the change is one that means nothing.
 #[test]
 fn no_changed_byte_of_a_file_is_taken_in_as_data() {
     let w = World::new(3);

@@ -176,7 +176,7 @@ fn without_current_and_manifest_everything_is_found_that_tables_and_logs_hold() 
     assert!(before.is_subset(&data(&mem)));
     let tables = places(&db).len();
     assert_eq!(tables, report.tables);
-    // What is written from here on is newer than all that was found.
+    // Later writes are newer than all that was found.
     db.default_cf().put("k00", "last").unwrap();
     db.flush(true).unwrap();
     db.default_cf().compact_all().unwrap();

@@ -123,7 +123,7 @@ impl TableReader {
             (rest, n) = (behind, n + 1);
         }
         if is_listened_to {
-            // What was read for keys that did not come to it.
+            // Lookups for keys that did not come to the last one.
             self.note_searched((&[], tag), None, params, true);
         }
     }

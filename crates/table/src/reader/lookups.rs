@@ -88,7 +88,7 @@ impl TableReader {
         let p = &self.properties;
         let block_entries = p.num_entries.div_ceil(p.num_data_blocks.max(1));
         for (at, pending) in waiting.iter().enumerate() {
-            // What was found was in the last of them.
+            // The entry found was in the last of them.
             let found = seen.filter(|&(tag, _)| at == last && holds_value(tag));
             let sought = Sought {
                 user_key,

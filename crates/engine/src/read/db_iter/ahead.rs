@@ -169,7 +169,7 @@ impl Ahead {
         if self.is_under_way && is_used_up {
             self.entries = (self.entries * 2).min(ENTRIES_MAX);
         }
-        // What was passed over will not be asked for.
+        // Values that were passed over will not be asked for.
         self.values.clear();
         self.is_under_way = true;
         let mut scout = match self.scout.take() {

@@ -77,7 +77,7 @@ impl DbIter {
             let Some(list) = mem.range_tombstones() else {
                 continue;
             };
-            // What the slow way says of a damaged tombstone.
+            // The slow way reports a damaged tombstone.
             mem.check_fragments().ok()?;
             if let Some((fragment, newest)) = list.covering(user, parts.snapshot)
                 && newest > seqno

@@ -53,7 +53,7 @@ impl Known {
             .filter(|n| manifests.contains(n))
             .or_else(|| manifests.last().copied())?;
         let path = dir.join(filenames::manifest_file_name(number));
-        // What it would have said is looked for in the tables; the file stays in `lost/`.
+        // Without a MANIFEST that reads to its end the tables decide; the file stays in `lost/`.
         Self::replay(env, &path).ok().flatten()
     }
 

@@ -233,13 +233,13 @@ mod tests {
             never,
         );
         assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
-        // What is named is not there, and something else is, even if an edit removed it.
+        // The table that is named is missing, and another one is there, even if an edit removed it.
         let mut manifest = known(&[&old, &gone]);
         manifest.deleted.insert(8);
         let placed = place(&all(&[old.clone(), both]), Some(&manifest), never);
         assert_eq!(levels(&placed), [(4, 0, 1), (8, 0, 2)]);
         assert_eq!(placed.missing, [5]);
-        // What is left of those that are named keeps its place.
+        // The remaining tables of those that are named keep their places.
         let placed = place(
             &all(std::slice::from_ref(&old)),
             Some(&known(&[&old, &gone])),
