@@ -20,7 +20,7 @@
 //! `visible` publishes with Release what `apply` wrote; readers load it with Acquire.
 
 use super::atomic::{AtomicU64, Ordering};
-use super::{Condvar, Mutex};
+use super::{Condvar, Mutex, MutexGuard};
 use crate::keys::MAX_SEQUENCE;
 use std::collections::VecDeque;
 
@@ -36,10 +36,18 @@ pub struct Ticket {
     pub last: u64,
 }
 
+/// How far a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    UnderWay,
+    Finished,
+    Failed,
+}
+
 #[derive(Debug)]
 struct InFlight {
     ticket: Ticket,
-    has_finished: bool,
+    progress: Progress,
 }
 
 /// Assigned and visible sequence numbers.
@@ -48,8 +56,10 @@ pub struct CommitOrder {
     visible: AtomicU64,
     /// In the order of their numbers.
     in_flight: Mutex<VecDeque<InFlight>>,
-    /// `visible` has risen, or numbers were given up.
+    /// `visible` has risen, a group has failed, or numbers were given up.
     risen: Condvar,
+    /// Threads that wait for that. Changed and read under the lock of the groups, so that all orders are Relaxed.
+    waiting: AtomicU64,
 }
 
 impl CommitOrder {
@@ -60,6 +70,7 @@ impl CommitOrder {
             visible: AtomicU64::new(visible),
             in_flight: Mutex::new(RANK, VecDeque::new()),
             risen: Condvar::new(),
+            waiting: AtomicU64::new(0),
         }
     }
 
@@ -97,7 +108,7 @@ impl CommitOrder {
         };
         let group = InFlight {
             ticket,
-            has_finished: false,
+            progress: Progress::UnderWay,
         };
         self.in_flight.lock().push_back(group);
         self.assigned.store(ticket.last, Ordering::Relaxed);
@@ -109,20 +120,41 @@ impl CommitOrder {
         let mut groups = self.in_flight.lock();
         // Not found: its numbers were given up meanwhile.
         if let Some(group) = groups.iter_mut().find(|g| g.ticket == ticket) {
-            debug_assert!(!group.has_finished, "W3: {ticket:?} finished twice");
-            group.has_finished = true;
+            debug_assert_eq!(group.progress, Progress::UnderWay, "W3: {ticket:?}");
+            group.progress = Progress::Finished;
         }
         let mut last = None;
-        while groups.front().is_some_and(|g| g.has_finished) {
+        while groups
+            .front()
+            .is_some_and(|g| g.progress == Progress::Finished)
+        {
             last = groups.pop_front().map(|g| g.ticket.last);
         }
         if let Some(last) = last {
             debug_assert!(last >= self.visible.load(Ordering::Relaxed), "W3");
             // Release: pairs with `visible`. What other groups applied came here through the lock.
             self.visible.store(last, Ordering::Release);
-            drop(groups);
+            self.notify(groups);
+        }
+    }
+
+    fn notify(&self, groups: MutexGuard<'_, VecDeque<InFlight>>) {
+        let is_awaited = self.waiting.load(Ordering::Relaxed) != 0;
+        drop(groups);
+        if is_awaited {
             self.risen.notify_all();
         }
+    }
+
+    /// The group has failed: neither it nor any group behind it becomes visible until its numbers are given up. Any thread,
+    /// once.
+    pub fn fail(&self, ticket: Ticket) {
+        let mut groups = self.in_flight.lock();
+        if let Some(group) = groups.iter_mut().find(|g| g.ticket == ticket) {
+            debug_assert_eq!(group.progress, Progress::UnderWay, "W3: {ticket:?}");
+            group.progress = Progress::Failed;
+        }
+        self.notify(groups);
     }
 
     /// Publishes all numbers up to `last`. Requires: the right to begin groups, held since [`Self::next`] was asked; no
@@ -150,15 +182,27 @@ impl CommitOrder {
         let mut groups = self.in_flight.lock();
         groups.clear();
         self.visible.store(self.assigned(), Ordering::Release);
-        drop(groups);
-        self.risen.notify_all();
+        self.notify(groups);
     }
 
-    /// Waits until the group is visible, or the numbers of failed groups before it were given up.
-    pub fn wait(&self, ticket: Ticket) {
+    /// Waits until the group, which has finished, is visible, or the numbers of failed groups before it were given up. Returns
+    /// false as soon as a group before it has failed: nobody knows when it will be visible then.
+    pub fn wait(&self, ticket: Ticket) -> bool {
+        if self.visible() >= ticket.last {
+            return true;
+        }
         let mut groups = self.in_flight.lock();
-        while groups.iter().any(|g| g.ticket == ticket) {
+        loop {
+            let mut up_to = groups.iter().take_while(|g| g.ticket.last <= ticket.last);
+            if up_to.any(|g| g.progress == Progress::Failed) {
+                return false;
+            }
+            if !groups.iter().any(|g| g.ticket == ticket) {
+                return true;
+            }
+            self.waiting.fetch_add(1, Ordering::Relaxed);
             groups = self.risen.wait(groups);
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

@@ -293,6 +293,13 @@ impl<T: Send> GroupQueue<T> {
     /// Ends the group: hands leadership on, then releases the followers.
     #[inline]
     pub fn finish(&self, group: &Group<T>) {
+        self.pass_on(group);
+        self.release(group);
+    }
+
+    /// Hands leadership on; the group stays with its leader until [`Self::release`]. Nobody joins it any more.
+    #[inline]
+    pub fn pass_on(&self, group: &Group<T>) {
         let alone = self
             .newest
             .compare_exchange(group.last, null_mut(), Ordering::AcqRel, Ordering::Acquire)
@@ -300,6 +307,11 @@ impl<T: Send> GroupQueue<T> {
         if !alone {
             self.hand_over(group);
         }
+    }
+
+    /// Releases the followers of a group that has passed leadership on. Their links are its own: nobody else looks at them.
+    #[inline]
+    pub fn release(&self, group: &Group<T>) {
         let mut w = group.last;
         while w != group.leader {
             // SAFETY: Not yet released; its link is read before it is.
@@ -439,6 +451,31 @@ mod loom_tests {
             assert_eq!(done.load(Ordering::Relaxed), 2);
         });
     }
+
+    /// Leadership goes on before the group is carried out, which is its leader's until it is released.
+    #[test]
+    fn two_writers_whose_groups_are_in_flight_are_each_handled_once() {
+        loom::model(|| {
+            let queue = Arc::new(GroupQueue::<u32>::new());
+            let inside = Arc::new(AtomicUsize::new(0));
+            let run = |queue: Arc<GroupQueue<u32>>, inside: Arc<AtomicUsize>| {
+                let w = Waiter::new(0);
+                if queue.join(&w) == Role::Leader {
+                    assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0);
+                    let mut g = queue.form(&w, |_, _| true);
+                    inside.fetch_sub(1, Ordering::AcqRel);
+                    queue.pass_on(&g);
+                    g.for_each(|d| *d += 1);
+                    queue.release(&g);
+                }
+                assert_eq!(w.into_data(), 1);
+            };
+            let (q, i) = (queue.clone(), inside.clone());
+            let t = loom::thread::spawn(move || run(q, i));
+            run(queue, inside);
+            t.join().unwrap();
+        });
+    }
 }
 
 #[cfg(all(test, shuttle))]
@@ -453,6 +490,8 @@ mod shuttle_tests {
     struct Shared {
         inside: AtomicUsize,
         left: AtomicUsize,
+        /// Groups that have passed leadership on and are not released.
+        in_flight: AtomicUsize,
         /// Batches of the current memtable, and of those sealed before.
         memtable: shuttle::sync::Mutex<Vec<u32>>,
         sealed: shuttle::sync::Mutex<Vec<Vec<u32>>>,
@@ -465,7 +504,12 @@ mod shuttle_tests {
         let role = queue.join(&waiter);
         if role == Role::Leader {
             assert_eq!(shared.inside.fetch_add(1, SeqCst), 0, "two leaders");
-            if shared.memtable.lock().unwrap().len() >= 2 {
+            let seals = shared.memtable.lock().unwrap().len() >= 2;
+            // Those that fly need no lock of leadership to land.
+            while seals && shared.in_flight.load(SeqCst) != 0 {
+                thread::yield_now();
+            }
+            if seals {
                 let full = std::mem::take(&mut *shared.memtable.lock().unwrap());
                 shared.sealed.lock().unwrap().push(full);
             }
@@ -474,6 +518,18 @@ mod shuttle_tests {
                 room -= 1;
                 room > 0
             });
+            if number % 2 == 1 {
+                shared.in_flight.fetch_add(1, SeqCst);
+                assert_eq!(shared.inside.fetch_sub(1, SeqCst), 1);
+                queue.pass_on(&group);
+                group.for_each(|data| {
+                    shared.memtable.lock().unwrap().push(*data);
+                    *data += 100;
+                });
+                shared.in_flight.fetch_sub(1, SeqCst);
+                queue.release(&group);
+                return assert_eq!(waiter.into_data(), number + 100, "its own answer");
+            }
             if group.len() > 1 {
                 shared.left.store(group.len() - 1, SeqCst);
                 queue.start_apply(&group);

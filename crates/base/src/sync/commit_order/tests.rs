@@ -117,14 +117,23 @@ fn a_failure_of_any_stage_holds_back_what_follows_and_its_numbers_are_given_to_n
         assert!(!p.write(2, 2, fate), "{fate:?}");
         assert!(!p.write(1, 3, Fate::Works), "W5: refused after {fate:?}");
         assert_eq!(p.check(), 12);
+        let behind = p.order.begin(1);
         assert!(p.apply(before, 1, Fate::Works));
         assert_eq!(p.check(), 13, "the group before the failure is published");
+        p.order.fail(Ticket {
+            first: 14,
+            last: 15,
+        });
+        p.order.finish(behind);
+        assert!(p.order.wait(before), "it is visible");
+        assert!(!p.order.wait(behind), "a group before it has failed");
         // Resumed.
         p.order.skip_assigned();
         p.log.lock().1 = false;
-        assert_eq!((p.order.visible(), p.order.next()), (15, 16));
+        assert_eq!((p.order.visible(), p.order.next()), (16, 17));
+        assert!(p.order.wait(behind), "its numbers were given up");
         assert!(p.write(1, 4, Fate::Works));
-        assert_eq!(p.order.visible(), 16);
+        assert_eq!(p.order.visible(), 17);
     }
 }
 
