@@ -10,7 +10,7 @@
 //! Threads: as the wrapped file.
 
 use crate::rate_limiter::{IoDirection, IoPriority, RateLimiter};
-use crate::traits::{Access, RandomAccessFile, ReadRequest, WritableFile};
+use crate::traits::{Access, RandomAccessFile, ReadRequest, SyncUnderWay, WritableFile};
 use spanlith_base::Result;
 use spanlith_base::stats::{Statistics, Ticker};
 use std::path::Path;
@@ -124,6 +124,10 @@ impl WritableFile for PacedFile {
 
     fn expect_sync(&mut self) {
         self.file.expect_sync();
+    }
+
+    fn begin_sync(&mut self) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        self.file.begin_sync()
     }
 
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {

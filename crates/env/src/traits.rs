@@ -112,6 +112,12 @@ pub trait WritableFile: Send {
     /// Announces that [`Self::sync`] follows before anybody is told that what is appended until then is written:
     /// it may stay in memory until that call. Without an effect where appends are cheap beside syncs.
     fn expect_sync(&mut self) {}
+    /// Begins [`Self::sync`] for all that was appended, and leaves its end to [`SyncUnderWay::end`], beside which the file may be
+    /// appended to and synced again. `None`: this file, or what was appended to it, has to be synced by [`Self::sync`];
+    /// nothing has happened then.
+    fn begin_sync(&mut self) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        Ok(None)
+    }
     /// Bytes appended so far.
     fn len(&self) -> u64;
     /// Returns whether nothing was appended.
@@ -140,6 +146,16 @@ pub trait WritableFile: Send {
     fn close(&mut self) -> Result<()>;
     /// The path, for messages.
     fn path(&self) -> &Path;
+}
+
+/// A sync that was begun ([`WritableFile::begin_sync`]). Dropped without its end, it counts as failed.
+pub trait SyncUnderWay: Send {
+    /// Does what is left to do, and returns when all that was appended before the sync began is durable, that of syncs that
+    /// began earlier included.
+    ///
+    /// # Errors
+    /// Those of [`WritableFile::sync`], and of any sync that began earlier. The file is unusable then.
+    fn end(self: Box<Self>) -> Result<()>;
 }
 
 /// An open directory, wherever it has been moved by now; closed when dropped.

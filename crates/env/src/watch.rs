@@ -12,7 +12,7 @@
 use crate::device::{BlockDevice, DeviceAccess};
 use crate::traits::{
     Directory, EntryKind, FileLock, FileSystem, IoActivity, OpenHow, RandomAccessFile,
-    SequentialFile, Unlinked, WritableFile,
+    SequentialFile, SyncUnderWay, Unlinked, WritableFile,
 };
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
@@ -228,6 +228,8 @@ impl WatchedFs {
         Ok(Box::new(WatchedFile {
             inner: inner?,
             slot,
+            syncs: Vec::new(),
+            watch: self.watch.clone(),
         }))
     }
 }
@@ -236,6 +238,24 @@ impl WatchedFs {
 struct WatchedFile {
     inner: Box<dyn WritableFile>,
     slot: Arc<Slot>,
+    /// Slots of syncs beside each other, as many as there ever were at a time.
+    syncs: Vec<Arc<Slot>>,
+    watch: Arc<IoWatch>,
+}
+
+/// A sync whose end is watched.
+struct WatchedSync {
+    inner: Box<dyn SyncUnderWay>,
+    slot: Arc<Slot>,
+}
+
+impl SyncUnderWay for WatchedSync {
+    fn end(self: Box<Self>) -> Result<()> {
+        self.slot.enter(WatchedCall::Sync);
+        let ended = self.inner.end();
+        self.slot.leave();
+        ended
+    }
 }
 
 impl WatchedFile {
@@ -267,6 +287,19 @@ impl WritableFile for WatchedFile {
 
     fn expect_sync(&mut self) {
         self.inner.expect_sync();
+    }
+
+    fn begin_sync(&mut self) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        let begun = self.inner.begin_sync()?;
+        Ok(begun.map(|inner| {
+            let idle = self.syncs.iter().find(|slot| Arc::strong_count(slot) == 1);
+            let slot = idle.cloned().unwrap_or_else(|| {
+                let slot = self.watch.slot(&self.slot.path);
+                self.syncs.push(slot.clone());
+                slot
+            });
+            Box::new(WatchedSync { inner, slot }) as Box<dyn SyncUnderWay>
+        }))
     }
 
     fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {

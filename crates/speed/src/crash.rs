@@ -158,6 +158,15 @@ fn make(rng: &SeededRng, plant: Option<Plant>) -> Result<History, String> {
                     note_sync(&mut now, w.number);
                 }
             }
+            7 | 8 => {
+                if let Some(w) = open.last_mut() {
+                    let mut note = |now: &mut Mark| {
+                        now.requests = shared.recorded();
+                        marks.push(now.clone());
+                    };
+                    fly(w, rng, &mut now, &mut note).map_err(fail)?;
+                }
+            }
             _ => {
                 let old = rng.below(10) == 0;
                 let at = if old { 0 } else { open.len().saturating_sub(1) };
@@ -193,6 +202,54 @@ fn make(rng: &SeededRng, plant: Option<Plant>) -> Result<History, String> {
     Ok(History { base, ops, marks })
 }
 
+/// Begins durable writes beside each other and ends them in any order. Each counts as soon as it is settled.
+fn fly(
+    w: &mut Writing,
+    rng: &SeededRng,
+    now: &mut Mark,
+    note: &mut dyn FnMut(&mut Mark),
+) -> spanlith_base::Result<()> {
+    let mut flights = Vec::new();
+    for _ in 0..2 + rng.below(3) {
+        let len = 1 + rng.below([100, 3000, 9000][rng.below(3) as usize]);
+        if !w.file.has_room(len as usize + 4096) {
+            break;
+        }
+        let data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+        w.file.expect_sync();
+        w.file.append(&data)?;
+        note_append(now, w.number, &data);
+        match w.file.begin_flight()? {
+            Some(flight) => {
+                let end = now.logs.get(&w.number).map_or(0, |known| known.bytes.len());
+                flights.push((flight, end, false));
+            }
+            // It goes on after those under way, and by itself.
+            None => break,
+        }
+    }
+    let mut left: Vec<usize> = (0..flights.len()).collect();
+    while !left.is_empty() {
+        let at = left.swap_remove(rng.below(left.len() as u64) as usize);
+        if let Some((flight, _, is_written)) = flights.get_mut(at) {
+            flight.write()?;
+            *is_written = true;
+        }
+        for (flight, end, is_written) in &flights {
+            if *is_written && flight.is_settled() {
+                note_durable(now, w.number, *end);
+            }
+        }
+        note(now);
+    }
+    for (flight, ..) in &flights {
+        flight.settle()?;
+    }
+    w.file.sync()?;
+    note_sync(now, w.number);
+    Ok(())
+}
+
 fn note_append(now: &mut Mark, number: u64, data: &[u8]) {
     let older = now.logs.range(..number);
     let older = older.map(|(&n, k)| (n, k.bytes.len())).collect();
@@ -202,12 +259,17 @@ fn note_append(now: &mut Mark, number: u64, data: &[u8]) {
     }
 }
 
-/// A sync of a log makes durable what older logs held when its last bytes were appended, too.
 fn note_sync(now: &mut Mark, number: u64) {
+    let len = now.logs.get(&number).map_or(0, |known| known.bytes.len());
+    note_durable(now, number, len);
+}
+
+/// A sync of a log up to an append makes durable what older logs held then, too.
+fn note_durable(now: &mut Mark, number: u64, len: usize) {
     let mut durable = BTreeMap::new();
     if let Some(known) = now.logs.get_mut(&number) {
-        known.durable = known.bytes.len();
-        if let Some((_, older)) = known.appends.last() {
+        known.durable = known.durable.max(len);
+        if let Some((_, older)) = known.appends.iter().rfind(|(end, _)| *end <= len) {
             durable.clone_from(older);
         }
     }

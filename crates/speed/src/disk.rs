@@ -21,8 +21,8 @@ use crate::page::colour_of;
 use crate::plant::Plant;
 use crate::scan::{Scan, scan};
 use crate::superblock::{OWNER_MAX, Superblock};
-use spanlith_base::sync::Mutex;
 use spanlith_base::sync::thread::yield_now;
+use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{BlockDevice, Durability};
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +83,8 @@ pub struct SpeedDisk {
     found: Scan,
     meta: Mutex<Meta>,
     state: Mutex<State>,
+    /// `durable` has risen, or something failed.
+    risen: Condvar,
     pub(crate) counters: Counters,
     gate: LogGate,
     pub(crate) plant: Option<Plant>,
@@ -103,6 +105,10 @@ struct State {
     in_flight: BTreeMap<u64, u64>,
     /// Everything below is durable.
     durable: u64,
+    /// Everything below is durable, or will be when the durable writes under way have ended.
+    promised: u64,
+    /// Threads that wait until `durable` rises.
+    waiting: u32,
     /// Pages below are not written again.
     sealed: u64,
     /// The first failure that was not settled yet.
@@ -201,6 +207,8 @@ impl SpeedDisk {
                     next_ordinal: found.next_ordinal,
                     in_flight: BTreeMap::new(),
                     durable: found.next_ordinal,
+                    promised: found.next_ordinal,
+                    waiting: 0,
                     sealed: found.next_ordinal,
                     failed: None,
                     lost: false,
@@ -208,6 +216,7 @@ impl SpeedDisk {
                     last_len: 0,
                 },
             ),
+            risen: Condvar::new(),
             found,
             device,
             path,
@@ -565,6 +574,72 @@ impl SpeedDisk {
         state.next_ordinal += count;
         state.in_flight.insert(from, from + count);
         (from, state.durable, before)
+    }
+
+    /// As [`Self::begin_write`] for a durable write that goes on beside others; `None` if anything in front of it is neither durable
+    /// nor about to be, or has failed.
+    pub(crate) fn begin_durable(&self, count: u64, last: u16) -> Option<(u64, u64, u16)> {
+        let mut state = self.state.lock();
+        let promised = state.promised.max(state.durable);
+        if promised < state.next_ordinal || state.failed.is_some() {
+            return None;
+        }
+        let from = state.next_ordinal;
+        let before = std::mem::replace(&mut state.last_len, last);
+        state.next_ordinal += count;
+        state.promised = state.next_ordinal;
+        state.in_flight.insert(from, from + count);
+        Some((from, state.durable, before))
+    }
+
+    /// The durable write of `ordinals` has ended. Pages of the log are listed and count as durable once all before them are.
+    pub(crate) fn end_flight(&self, log: &Log, ordinals: (u64, u64), result: &Result<()>) {
+        let mut state = self.state.lock();
+        let mut of_log = log.state.lock();
+        if let Err(e) = result {
+            state.failed.get_or_insert_with(|| e.clone());
+            of_log.failed.get_or_insert_with(|| e.clone());
+        } else if let Some(flight) = of_log.flights.iter_mut().find(|f| f.ordinals == ordinals) {
+            flight.is_written = true;
+        }
+        // One that failed is never written, so that nothing behind it gets here.
+        while of_log.flights.front().is_some_and(|f| f.is_written)
+            && let Some(flight) = of_log.flights.pop_front()
+        {
+            let (from, to) = flight.ordinals;
+            of_log.len += flight.bytes;
+            of_log.ahead -= flight.bytes;
+            of_log.pages.extend(flight.pages);
+            // Only now: a page that is neither under way nor known would seem to be gone.
+            state.in_flight.remove(&from);
+            debug_assert!(state.durable >= from, "durable writes end in order");
+            if state.durable >= from {
+                state.durable = state.durable.max(to);
+                state.sealed = state.sealed.max(to);
+            }
+        }
+        drop(of_log);
+        let is_awaited = state.waiting != 0;
+        drop(state);
+        if is_awaited {
+            self.risen.notify_all();
+        }
+    }
+
+    /// Waits until everything below `ordinal` is durable by writes that are under way.
+    pub(crate) fn wait_durable(&self, ordinal: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            let is_durable = state.durable >= ordinal || self.plant == Some(Plant::DurableAlone);
+            match (is_durable, &state.failed) {
+                (true, _) => return Ok(()),
+                (false, Some(e)) => return Err(e.clone()),
+                (false, None) => {}
+            }
+            state.waiting += 1;
+            state = self.risen.wait(state);
+            state.waiting -= 1;
+        }
     }
 
     /// Registers that the page `ordinal` is written again with `len` bytes, if it still may.

@@ -11,7 +11,7 @@ use crate::writer::LogFile;
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{
     Access, BlockDevice, DeviceAccess, Directory, EntryKind, FileLock, FileSystem, IoActivity,
-    OpenHow, RandomAccessFile, SequentialFile, Unlinked, WritableFile,
+    OpenHow, RandomAccessFile, SequentialFile, SyncUnderWay, Unlinked, WritableFile,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -271,6 +271,13 @@ impl WritableFile for SpillingLog {
     fn expect_sync(&mut self) {
         if self.rest.is_none() {
             self.front.expect_sync();
+        }
+    }
+
+    fn begin_sync(&mut self) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        match &self.rest {
+            Some(_) => Ok(None),
+            None => self.front.begin_sync(),
         }
     }
 

@@ -22,6 +22,7 @@ pub mod crash;
 mod directory;
 mod disk;
 pub mod emulated;
+mod flight;
 mod format;
 mod fs;
 mod gate;

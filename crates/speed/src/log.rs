@@ -2,10 +2,12 @@
 
 use crate::directory::LogEnd;
 use crate::disk::SpeedDisk;
+use crate::flight::Listed;
 use crate::page::{PAGE_HEADER, decode_page};
 use crate::scan::PageRef;
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 /// Rank of the lock of a log.
@@ -33,6 +35,9 @@ pub(crate) struct LogState {
     pub(crate) pages: Vec<PageRef>,
     /// Bytes that were written.
     pub(crate) len: u64,
+    /// Durable writes under way behind the pages, in order, and bytes of them.
+    pub(crate) flights: VecDeque<Listed>,
+    pub(crate) ahead: u64,
     /// Payload of the last page while it may be written again.
     pub(crate) tail: Vec<u8>,
     /// Bytes that were found at the open or when it was closed, if it does not grow any more.

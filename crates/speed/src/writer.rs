@@ -5,12 +5,13 @@
 //! it comes, and are then written durably by one call. A sync behind cached writes is a flush of the device.
 
 use crate::disk::SpeedDisk;
+use crate::flight::{AlignedBytes, Flight, Listed};
 use crate::log::Log;
 use crate::page::{PAGE_HEADER, PageHeader, seal_page};
 use crate::plant::Plant;
 use crate::scan::PageRef;
 use spanlith_base::{Error, Result};
-use spanlith_env::{Durability, WritableFile};
+use spanlith_env::{Durability, SyncUnderWay, WritableFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +32,7 @@ pub struct LogFile {
     /// Ordinal behind the last page of the log.
     end: u64,
     /// Pages as they are written; kept for the next time.
-    buffer: Vec<u8>,
+    buffer: AlignedBytes,
 }
 
 impl LogFile {
@@ -45,7 +46,7 @@ impl LogFile {
             expects_sync: false,
             open: None,
             end: 0,
-            buffer: Vec::new(),
+            buffer: AlignedBytes::default(),
         }
     }
 
@@ -93,6 +94,81 @@ impl LogFile {
         Ok((layout.first_page(group) + within as u32, count))
     }
 
+    /// Puts all pending bytes into pages for a durable write beside others. `None`, and nothing has happened, if it is not one
+    /// run of pages of the present page group, or anything in front of it is neither durable nor about to be.
+    fn take_off(&mut self) -> Option<Flight> {
+        let page_size = self.disk.page_size();
+        let room = page_size - PAGE_HEADER;
+        let count = self.pending.len().div_ceil(room) as u64;
+        if count == 0
+            || self.pending.len() > WRITE_BYTES
+            || self.open.is_some()
+            || self.disk.plant == Some(Plant::Rewrite)
+        {
+            return None;
+        }
+        let layout = *self.disk.layout();
+        let per_group = u64::from(layout.group_pages);
+        let (page, mut offset) = {
+            let mut state = self.log.state.lock();
+            let group = *state.groups.get((state.used / per_group) as usize)?;
+            let within = state.used % per_group;
+            if within + count > per_group {
+                return None;
+            }
+            let page = layout.first_page(group) + within as u32;
+            state.used += count;
+            (page, state.len + state.ahead)
+        };
+        let last = self.pending.len() - (count as usize - 1) * room;
+        let Some((ordinal, witness, mut before)) = self.disk.begin_durable(count, last as u16)
+        else {
+            self.log.state.lock().used -= count;
+            return None;
+        };
+        let mut buffer = AlignedBytes::zeroed(count as usize * page_size);
+        let mut pages = Vec::with_capacity(count as usize);
+        let parts = self
+            .pending
+            .chunks(room)
+            .zip(buffer.chunks_exact_mut(page_size));
+        for (i, (part, to)) in parts.enumerate() {
+            put(to, PAGE_HEADER, part);
+            let header = PageHeader {
+                colour: self.log.colour,
+                ordinal: ordinal + i as u64,
+                page: page + i as u32,
+                index: i as u16,
+                batch: count as u16,
+                offset,
+                witness,
+                len: part.len() as u16,
+                before,
+            };
+            before = header.len;
+            seal_page(to, &header, self.disk.instance());
+            offset += part.len() as u64;
+            pages.push(page_ref(&header));
+        }
+        self.end = ordinal + count;
+        let listed = Listed {
+            ordinals: (ordinal, self.end),
+            pages,
+            bytes: self.pending.len() as u64,
+            is_written: false,
+        };
+        self.pending.clear();
+        Some(Flight::begin(&self.disk, &self.log, (page, buffer), listed))
+    }
+
+    /// As [`WritableFile::begin_sync`].
+    pub(crate) fn begin_flight(&mut self) -> Result<Option<Flight>> {
+        self.check()?;
+        let flight = self.take_off();
+        self.expects_sync &= flight.is_none();
+        Ok(flight)
+    }
+
     /// Puts what is pending into pages and writes them.
     fn write_out(&mut self, how: Durability) -> Result<()> {
         let page_size = self.disk.page_size();
@@ -117,7 +193,7 @@ impl LogFile {
                 let n = rest.len().min(room - header.len as usize);
                 let (part, behind) = rest.split_at(n);
                 rest = behind;
-                buffer.resize(page_size, 0);
+                buffer.resize(page_size);
                 // Readers take the page from memory until it is not written again.
                 put(&mut buffer, PAGE_HEADER, &self.log.state.lock().tail);
                 put(&mut buffer, PAGE_HEADER + header.len as usize, part);
@@ -158,7 +234,7 @@ impl LogFile {
                     let (part, behind) = rest.split_at(rest.len().min(room));
                     rest = behind;
                     let at = buffer.len();
-                    buffer.resize(at + page_size, 0);
+                    buffer.resize(at + page_size);
                     put(&mut buffer, at + PAGE_HEADER, part);
                     let header = PageHeader {
                         colour: self.log.colour,
@@ -211,7 +287,14 @@ impl LogFile {
     fn pages_end(&self, last: Option<&PageHeader>) -> u64 {
         match last {
             Some(h) => h.offset + u64::from(h.len),
-            None => self.log.state.lock().len,
+            None => {
+                let state = self.log.state.lock();
+                debug_assert!(
+                    state.flights.is_empty(),
+                    "a write beside durable ones that are under way"
+                );
+                state.len
+            }
         }
     }
 
@@ -305,8 +388,14 @@ impl WritableFile for LogFile {
         self.expects_sync = true;
     }
 
+    fn begin_sync(&mut self) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        let flight = self.begin_flight()?;
+        Ok(flight.map(|flight| Box::new(flight) as Box<dyn SyncUnderWay>))
+    }
+
     fn len(&self) -> u64 {
-        self.log.len() + self.pending.len() as u64
+        let state = self.log.state.lock();
+        state.len + state.ahead + self.pending.len() as u64
     }
 
     fn close(&mut self) -> Result<()> {

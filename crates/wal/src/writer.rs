@@ -23,7 +23,7 @@ use crate::record::{
 };
 use spanlith_base::checksum::{crc32c, crc32c_append, mask};
 use spanlith_base::{Error, Result};
-use spanlith_env::WritableFile;
+use spanlith_env::{SyncUnderWay, WritableFile};
 use std::collections::BTreeSet;
 
 /// Bytes gathered before they are handed to the file, for records longer than this.
@@ -407,6 +407,20 @@ impl LogWriter {
         debug_assert!(len >= self.synced_len, "WAL1: what is durable only grows");
         self.synced_len = len;
         Ok(())
+    }
+
+    /// Begins a sync of all records added so far, which ends beside others ([`WritableFile::begin_sync`]). The log counts as
+    /// synced from now on: who asks whether it is, waits for the syncs under way first.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn begin_sync(&mut self) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        self.flush()?;
+        let begun = self.file.begin_sync()?;
+        if begun.is_some() {
+            self.synced_len = self.file.len();
+        }
+        Ok(begun)
     }
 
     /// Bytes added, those that are still buffered included.
