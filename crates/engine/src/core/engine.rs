@@ -2,6 +2,7 @@
 
 use super::ManifestExtent;
 use super::Speed;
+use super::leadership::Leadership;
 use super::options_file::OptionsFiles;
 use super::purge::PurgeQueue;
 use super::seqno_times::SeqnoTimes;
@@ -105,7 +106,7 @@ pub(crate) struct Engine {
     pub transactions: Transactions,
     /// Held by who resumes after an error.
     pub resume_token: Mutex<()>,
-    pub leader: Mutex<LeaderState>,
+    pub leader: Leadership,
     /// Closed logs with bytes that were not synced, oldest first. A descriptor that wrote is the one
     /// that syncs.
     pub old_logs: Mutex<Vec<LogWriter>>,
@@ -263,7 +264,7 @@ impl Engine {
             apply_left: AtomicUsize::new(0),
             transactions: Transactions::new(clock.clone()),
             resume_token: Mutex::new(rank::RESUME, ()),
-            leader: Mutex::new(rank::LEADER, leader),
+            leader: Leadership::new(leader),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
             dropped: DroppedRecords::default(),

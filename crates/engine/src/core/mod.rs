@@ -18,6 +18,7 @@ mod hiding;
 mod history;
 mod identity;
 mod install;
+mod leadership;
 mod level0_shape;
 mod log_files;
 mod manifest;

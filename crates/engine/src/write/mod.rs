@@ -5,6 +5,7 @@ mod batch;
 mod budget;
 mod check;
 mod count;
+mod in_flight;
 mod joined;
 mod limits;
 mod log_limit;

@@ -240,6 +240,9 @@ impl Engine {
     #[inline(never)]
     fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
         let first = own(waiter);
+        if first.sync && self.lead_in_flight(waiter, None) {
+            return;
+        }
         let bytes = first.payload.bytes();
         let (mut leader, room) = self.take_lead(waiter, bytes);
         if room.is_ok()
@@ -267,6 +270,9 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn lead_timed(self: &Arc<Self>, waiter: &Waiter<Request<'static>>, parts: &mut Parts) {
+        if own(waiter).sync && self.lead_in_flight(waiter, Some(parts)) {
+            return;
+        }
         let bytes = own(waiter).payload.bytes();
         let began = self.nanos();
         let (leader, room) = self.take_lead(waiter, bytes);
@@ -308,16 +314,7 @@ impl Engine {
         bytes: usize,
         parts: Option<&mut Parts>,
     ) {
-        let mut total = bytes;
-        let limit = self.group_limit(bytes);
-        let mut take = |first: &mut Request<'_>, next: &mut Request<'_>| {
-            total += next.payload.bytes();
-            total <= limit
-                && (first.sync || !next.sync)
-                && first.disable_wal == next.disable_wal
-                && first.no_slowdown == next.no_slowdown
-                && first.payload.is_checked() == next.payload.is_checked()
-        };
+        let mut take = self.taking(bytes);
         let mut carried = Carried {
             engine: self,
             group: self.queue.form(waiter, &mut take),
@@ -334,6 +331,23 @@ impl Engine {
         carried.is_done = true;
         drop(leader);
         drop(carried);
+    }
+
+    /// Says which writers join a group of one of `bytes`.
+    pub(super) fn taking(
+        &self,
+        bytes: usize,
+    ) -> impl FnMut(&mut Request<'static>, &mut Request<'static>) -> bool + use<> {
+        let mut total = bytes;
+        let limit = self.group_limit(bytes);
+        move |first, next| {
+            total += next.payload.bytes();
+            total <= limit
+                && (first.sync || !next.sync)
+                && first.disable_wal == next.disable_wal
+                && first.no_slowdown == next.no_slowdown
+                && first.payload.is_checked() == next.payload.is_checked()
+        }
     }
 
     /// Notes that memtables hold what no log does. Readers look at what shares the line, so that it is written once.

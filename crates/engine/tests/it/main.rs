@@ -34,6 +34,7 @@ mod files;
 mod golden;
 mod idle;
 mod import;
+mod in_flight;
 mod ingestion;
 mod job_stats;
 mod leftovers;

@@ -1,0 +1,88 @@
+//! The right to order writes: held by one thread at a time, beside which groups may still be on their way to the disk.
+//!
+//! ```text
+//!   leader: order, log ─► in flight: durable write ─► apply ─► publish ─► landed
+//!           (lock held)   (lock passed on; `in_flight` counts such groups)
+//! ```
+//!
+//! [`Leadership::lock`] waits until no group is in flight, so that its holder may seal memtables, begin a log, drop families
+//! and publish alone. [`Leadership::lock_beside`] does not: its holder may only send off another group. A group in flight
+//! needs no lock of leadership to land, so that its end can be awaited under it.
+
+use super::LeaderState;
+use super::state::rank;
+use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// See the head of the module.
+pub(crate) struct Leadership {
+    state: Mutex<LeaderState>,
+    /// Groups in flight. Raised under the lock, lowered by whoever lands one: Release, paired with the Acquire of those who
+    /// wait for it, so that what was applied is seen.
+    in_flight: AtomicU32,
+    /// Threads that wait for a landing, one at most but for spurious ones: they hold the lock.
+    waiting: Mutex<u32>,
+    landed: Condvar,
+}
+
+impl Leadership {
+    pub(crate) fn new(state: LeaderState) -> Self {
+        Self {
+            state: Mutex::new(rank::LEADER, state),
+            in_flight: AtomicU32::new(0),
+            waiting: Mutex::new(rank::LEAF, 0),
+            landed: Condvar::new(),
+        }
+    }
+
+    /// Leads, with no group in flight.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LeaderState> {
+        let leader = self.state.lock();
+        if self.in_flight() != 0 {
+            self.await_landings(0);
+        }
+        leader
+    }
+
+    /// As [`Self::lock`] if nobody leads and no group is in flight.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, LeaderState>> {
+        let leader = self.state.try_lock()?;
+        (self.in_flight() == 0).then_some(leader)
+    }
+
+    /// Leads while groups may be in flight.
+    pub(crate) fn lock_beside(&self) -> MutexGuard<'_, LeaderState> {
+        self.state.lock()
+    }
+
+    /// Groups in flight.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Waits until at most `most` groups are in flight. Requires: the lock.
+    #[cold]
+    pub(crate) fn await_landings(&self, most: u32) {
+        let mut waiting = self.waiting.lock();
+        *waiting += 1;
+        while self.in_flight() > most {
+            waiting = self.landed.wait(waiting);
+        }
+        *waiting -= 1;
+    }
+
+    /// A group is in flight from now on. Requires: the lock.
+    pub(crate) fn take_off(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A group has landed, or failed.
+    pub(crate) fn land(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Release);
+        if *self.waiting.lock() != 0 {
+            self.landed.notify_all();
+        }
+    }
+}

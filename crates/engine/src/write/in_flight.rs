@@ -1,0 +1,252 @@
+//! Groups that ask for a sync, on a log that syncs beside others: several are on their way to the disk at a time.
+//!
+//! ```text
+//!   lead: order, log, begin the sync ─► pass leadership on ─► end the sync ─► apply ─► publish ─► land
+//! ```
+//!
+//! The next group is ordered, logged and sent off while this one is being written. A group is applied once it and all
+//! groups before it are durable, and released once it is visible. Only plain groups go this way ([`Engine::may_take_off`]):
+//! all others wait until no group is in flight ([`Leadership::lock`]), among them those that seal memtables, begin a log
+//! or change families. So nothing that an insertion needs changes while a group is in flight.
+//!
+//! A group whose sync fails takes those behind it along: their pages may be durable, but a recovery ends before them (D6).
+//!
+//! [`Leadership::lock`]: crate::core::Leadership::lock
+
+use super::apply::{Published, apply};
+use super::count::GroupFacts;
+use super::measured::Stages;
+use super::pipeline::own;
+use crate::core::{Engine, LeaderState, MemSlot, Part, Parts, Payload, Place, Request, gate};
+use spanlith_base::keys::MAX_SEQUENCE;
+use spanlith_base::perf::{self, PerfTime};
+use spanlith_base::stats::Histogram;
+use spanlith_base::sync::{Group, Ticket, Waiter};
+use spanlith_base::{Error, Result, Severity};
+use spanlith_env::SyncUnderWay;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A group in flight. Dropping it lands it and lets its writers go.
+struct InFlight<'a> {
+    engine: &'a Engine,
+    group: Group<Request<'static>>,
+    ticket: Ticket,
+    /// Somebody else may lead.
+    has_passed_on: bool,
+    /// It is applied and visible, or all of its requests say how they failed.
+    is_over: bool,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let e = Error::aborted("panic while writes were carried out");
+            self.fail(Place::Panic, &e.with_severity(Severity::Fatal));
+        }
+        self.engine.leader.land();
+        if !self.has_passed_on {
+            self.engine.queue.pass_on(&self.group);
+        }
+        self.engine.queue.release(&self.group);
+    }
+}
+
+impl InFlight<'_> {
+    /// It failed, and with it all groups behind it; the database refuses writes until it is resumed.
+    fn fail(&mut self, place: Place, error: &Error) {
+        // First: groups behind it fail with what is refused from now on.
+        self.engine.set_error(place, error);
+        self.engine.order.fail(self.ticket);
+        self.end_with(error);
+    }
+
+    fn end_with(&mut self, error: &Error) {
+        self.group
+            .for_each(|r| r.error = Some(r.error.take().unwrap_or_else(|| error.clone())));
+        self.is_over = true;
+    }
+
+    /// Applies and publishes the group, once it and all groups before it are durable.
+    fn finish(&mut self, synced: Result<()>, stages: &mut Stages<'_>) {
+        stages.end(Part::Log);
+        if let Err(e) = synced {
+            return self.fail(Place::Log, &e);
+        }
+        let mut to = Published {
+            engine: self.engine,
+            last: None,
+        };
+        let mut applied = Ok(());
+        self.group.for_each(|r| {
+            if applied.is_ok() {
+                applied = apply(&mut to, r);
+            }
+        });
+        if let Err(e) = applied {
+            return self.fail(Place::Insert, &e);
+        }
+        stages.end(Part::Memtable);
+        let order = &self.engine.order;
+        order.finish(self.ticket);
+        if !order.wait(self.ticket) {
+            let refusal = self.engine.refusal();
+            let e = refusal.unwrap_or_else(|| Error::aborted("a write before this one failed"));
+            return self.end_with(&e);
+        }
+        stages.end(Part::Publish);
+        self.is_over = true;
+    }
+}
+
+/// The figures of a group that is about to take off.
+struct Load {
+    count: u64,
+    logged: u32,
+    calls: u64,
+    bytes: usize,
+}
+
+impl Engine {
+    /// Carries the group of a writer that asks for a sync through all stages, beside others. False, and nothing has
+    /// happened, if it cannot go this way.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn lead_in_flight(
+        self: &Arc<Self>,
+        waiter: &Waiter<Request<'static>>,
+        parts: Option<&mut Parts>,
+    ) -> bool {
+        let most = self.c.options.own.sd_writes_in_flight;
+        if self.c.speed.is_none() || most <= 1 {
+            return false;
+        }
+        let mut leader = self.leader.lock_beside();
+        // Writers that come meanwhile make this group larger.
+        if u64::from(self.leader.in_flight()) >= most {
+            self.leader.await_landings(most as u32 - 1);
+        }
+        if !self.may_take_off(&leader) {
+            return false;
+        }
+        let mut group = self
+            .queue
+            .form(waiter, self.taking(own(waiter).payload.bytes()));
+        let Some(load) = self.load_of(&leader, &mut group) else {
+            return false;
+        };
+        let mut stages = Stages::begin(self, parts);
+        self.leader.take_off();
+        let mut flight = InFlight {
+            engine: self,
+            group,
+            ticket: self.order.begin(load.count),
+            has_passed_on: false,
+            is_over: false,
+        };
+        match self.log_and_begin(&mut leader, &mut flight, &load) {
+            Ok(Some(sync)) => {
+                drop(leader);
+                self.queue.pass_on(&flight.group);
+                flight.has_passed_on = true;
+                let timed = self.timed();
+                let synced = sync.end();
+                self.record_since(timed, Histogram::WalFileSyncMicros);
+                flight.finish(synced, &mut stages);
+            }
+            Ok(None) => {
+                // All others.
+                self.leader.await_landings(1);
+                let synced = self.sync_logs(&mut leader);
+                flight.finish(synced, &mut stages);
+                drop(leader);
+            }
+            Err(e) => {
+                flight.finish(Err(e), &mut stages);
+                drop(leader);
+            }
+        }
+        true
+    }
+
+    /// Returns whether a group may be sent off without more ado: nobody has to wait, be told or make room, and all memtables
+    /// take entries of several threads.
+    fn may_take_off(&self, leader: &LeaderState) -> bool {
+        let is_open = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS == 0;
+        let takes_more = |slot: &MemSlot| {
+            slot.merges.max == 0 && slot.charge.is_none() && !slot.mem.should_flush(slot.limit)
+        };
+        // Relaxed: at worst a directory is synced once more.
+        let names = self.durable_log_names.load(Ordering::Relaxed);
+        let log = leader.log.as_ref();
+        is_open
+            && self.c.options.allow_concurrent_memtable_write
+            && leader.untold.is_empty()
+            && !leader.first_is_new
+            && leader.log_bytes < leader.log_room.min(leader.witness.look_at)
+            && log.is_some_and(|log| log.log_number() <= names)
+            && leader.slots.iter().all(takes_more)
+            && !self.tracing.is_ordered()
+            && !perf::is_timed(PerfTime::Work)
+            && self.old_logs.lock().is_empty()
+    }
+
+    /// Gives the requests of a group their numbers; `None` if one of them needs all of leadership.
+    fn load_of(&self, leader: &LeaderState, group: &mut Group<Request<'static>>) -> Option<Load> {
+        let base = self.order.next();
+        let mut load = Load {
+            count: 0,
+            logged: 0,
+            calls: 0,
+            bytes: 0,
+        };
+        let mut is_plain = true;
+        group.for_each(|r| {
+            r.seqno = base + load.count;
+            is_plain &= r.generation == leader.generation
+                && !r.disable_wal
+                && !matches!(r.payload, Payload::Transaction(_));
+            load.count += u64::from(r.payload.count());
+            load.logged = load.logged.wrapping_add(r.payload.log_count());
+            load.calls += u64::from(r.payload.calls());
+            load.bytes += r.payload.bytes();
+        });
+        (is_plain && base + load.count <= MAX_SEQUENCE).then_some(load)
+    }
+
+    /// Logs the group and begins its sync. Requires: leadership, which may be passed on if there is a sync.
+    fn log_and_begin(
+        &self,
+        leader: &mut LeaderState,
+        flight: &mut InFlight<'_>,
+        load: &Load,
+    ) -> Result<Option<Box<dyn SyncUnderWay>>> {
+        let first = flight.ticket.first;
+        if let Some(log) = &mut leader.log {
+            log.expect_sync();
+        }
+        self.log_group(leader, &mut flight.group, first, load.logged, false)?;
+        leader.log_bytes += load.bytes as u64;
+        leader.last_record = first;
+        // Nobody says which memtables the group fills.
+        if leader.slots.len() > 1 {
+            leader.touched = (1..leader.slots.len()).collect();
+        }
+        // These counters have one writer at a time.
+        self.count_group(&GroupFacts {
+            writes: load.calls,
+            keys: load.count,
+            bytes: load.bytes as u64,
+            is_logged: true,
+            is_synced: true,
+        });
+        let begun = match &mut leader.log {
+            Some(log) => log.begin_sync()?,
+            None => None,
+        };
+        if begun.is_some() {
+            self.witness_next(leader);
+        }
+        Ok(begun)
+    }
+}
