@@ -1,14 +1,16 @@
 //! Iterators jump over runs of deleted keys that an earlier move found dead, and turn them into range tombstones
-//! on request. Neither changes an answer: a plain iterator, one with a limit on what it may skip, is the oracle.
+//! on request. Neither changes an answer: maps say what is there, now and at each snapshot.
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
 use spanlith::{
-    Cf, Db, FamilyOptions, IngestOptions, ReadOptions, Snapshot, SstWriter, StringAppend,
+    Cf, Db, FamilyOptions, IngestOptions, MergeOperator, ReadOptions, Snapshot, SstWriter,
+    StringAppend,
 };
 use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{Env, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +19,15 @@ fn open(cf: CfOptions, statistics: Option<&Arc<Statistics>>) -> Db {
 }
 
 fn open_in(env: &Env, cf: CfOptions, statistics: Option<&Arc<Statistics>>) -> Db {
+    open_merging(env, cf, statistics, Arc::new(StringAppend::new(b",")))
+}
+
+fn open_merging(
+    env: &Env,
+    cf: CfOptions,
+    statistics: Option<&Arc<Statistics>>,
+    operator: Arc<dyn MergeOperator>,
+) -> Db {
     let mut table = BlockBasedTableOptions::default();
     table.block_size = 256;
     let mut options = DbOptions::default();
@@ -25,7 +36,7 @@ fn open_in(env: &Env, cf: CfOptions, statistics: Option<&Arc<Statistics>>) -> Db
         .options(options)
         .cf_options(cf)
         .table_options(table)
-        .merge_operator(Arc::new(StringAppend::new(b",")))
+        .merge_operator(operator)
         .env(env.clone());
     if let Some(s) = statistics {
         builder = builder.statistics(s.clone());
@@ -52,6 +63,53 @@ fn walk(cf: &Cf, options: ReadOptions, from: &[u8], steps: &[bool]) -> Vec<(Vec<
     seen
 }
 
+/// Keys and values that are there.
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Returns what [`walk`] must show of a map.
+fn walk_in(
+    map: &Map,
+    options: &ReadOptions,
+    from: &[u8],
+    steps: &[bool],
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let is_within = |key: &[u8]| {
+        options.lower.as_deref().is_none_or(|lower| key >= lower)
+            && options.upper.as_deref().is_none_or(|upper| key < upper)
+    };
+    let entries: Vec<_> = map.iter().filter(|(key, _)| is_within(key)).collect();
+    let mut at = entries.partition_point(|(key, _)| key.as_slice() < from);
+    let mut seen = Vec::new();
+    for &forward in steps {
+        let Some(&(key, value)) = entries.get(at) else {
+            break;
+        };
+        seen.push((key.clone(), value.clone()));
+        at = match (forward, at) {
+            (true, _) => at + 1,
+            (false, 0) => break,
+            (false, _) => at - 1,
+        };
+    }
+    seen
+}
+
+/// An iterator from somewhere shows what is in the map.
+fn walks_in(map: &Map, cf: &Cf, options: &ReadOptions, rng: &mut Rng, space: u64) {
+    let from = key(rng.below(space));
+    let turns = rng.one_in(3);
+    let steps: Vec<bool> = (0..rng.between(1, 40))
+        .map(|_| !turns || rng.one_in(2))
+        .collect();
+    let got = walk(cf, options.clone(), &from, &steps);
+    let from_text = String::from_utf8_lossy(&from);
+    assert_eq!(
+        got,
+        walk_in(map, options, &from, &steps),
+        "from {from_text}"
+    );
+}
+
 /// The same iterator, which neither learns nor jumps.
 fn plain(options: &ReadOptions) -> ReadOptions {
     let mut options = options.clone();
@@ -59,104 +117,168 @@ fn plain(options: &ReadOptions) -> ReadOptions {
     options
 }
 
+/// For states that no map describes.
 fn same_as_plain(cf: &Cf, options: &ReadOptions, rng: &mut Rng, space: u64) {
     let from = key(rng.below(space));
-    let turns = rng.one_in(3);
-    let steps: Vec<bool> = (0..rng.between(1, 40))
-        .map(|_| !turns || rng.one_in(2))
-        .collect();
+    let steps = vec![true; rng.between(1, 40) as usize];
     let expected = walk(cf, plain(options), &from, &steps);
     let got = walk(cf, options.clone(), &from, &steps);
     assert_eq!(got, expected, "from {}", String::from_utf8_lossy(&from));
 }
 
-/// A random write; deletions come in runs.
-fn write(cf: &Cf, rng: &mut Rng, space: u64) {
-    let n = rng.below(space);
-    match rng.below(20) {
-        0..6 => cf.put(key(n), format!("v{n}")).unwrap(),
-        6 => cf.merge(key(n), "m").unwrap(),
-        7..9 => cf.delete(key(n)).unwrap(),
-        9 => cf.delete_range(key(n), key(n + rng.below(20))).unwrap(),
-        _ => {
-            let count = rng.between(1, 200);
-            for n in n..(n + count).min(space) {
-                cf.delete(key(n)).unwrap();
-            }
-        }
-    }
-}
-
-fn random_options(rng: &mut Rng, space: u64, snapshots: &[Snapshot]) -> ReadOptions {
-    let mut options = ReadOptions::new();
-    if !snapshots.is_empty() && rng.one_in(3) {
-        options = options.snapshot(rng.pick(snapshots));
-    }
-    if rng.one_in(4) {
-        options.lower = Some(key(rng.below(space)));
-    }
-    if rng.one_in(4) {
-        options.upper = Some(key(rng.below(space)));
-    }
-    options.ignore_range_deletions = rng.one_in(20);
-    options
-}
-
-/// A table with two keys is taken in.
-fn ingest(env: &Env, db: &Db, rng: &mut Rng, space: u64, number: u64) {
-    let cf = db.default_cf();
-    let path = format!("/outside{number}.sst");
+/// Takes a table in that holds two keys from `n` on.
+fn ingest(env: &Env, cf: &Cf, n: u64, name: &str) {
+    let path = format!("/{name}.sst");
     let family = FamilyOptions::new("");
     let made = SstWriter::new(family, &DbOptions::default(), env, None);
     let mut writer = made.unwrap();
     writer.open(&path).unwrap();
-    let n = rng.below(space);
     writer.put(key(n), "taken in").unwrap();
     writer.put(key(n + 1), "taken in").unwrap();
     writer.finish().unwrap();
     cf.ingest(&[path], &IngestOptions::new()).unwrap();
 }
 
-fn random_programs(convert: u32) {
-    let mut rng = Rng::new(seed(&format!("{}-{convert}", test_name!())));
-    for _ in 0..4 {
-        let space = *rng.pick(&[60, 300, 600]);
+/// A database, and maps of what it holds now and at its snapshots.
+struct World {
+    env: Env,
+    db: Db,
+    cf: Cf,
+    space: u64,
+    now: Map,
+    snapshots: Vec<(Snapshot, Map)>,
+}
+
+impl World {
+    /// All keys have a value.
+    fn new(convert: u32, space: u64) -> Self {
         let mut o = CfOptions::default();
         o.min_tombstones_for_range_conversion = convert;
         o.level0_file_num_compaction_trigger = 3;
         let (env, ..) = Env::test(Arc::new(MemFs::new()), 1);
         let db = open_in(&env, o, None);
-        let cf = db.default_cf();
-        let mut snapshots: Vec<Snapshot> = Vec::new();
-        for n in 0..space {
-            cf.put(key(n), "first").unwrap();
-        }
-        for step in 0..250 {
-            match rng.below(40) {
-                0 => cf.flush(true).unwrap(),
-                1 if rng.one_in(3) => cf.compact_range(None, None).unwrap(),
-                2 => snapshots.push(db.snapshot()),
-                3 if !snapshots.is_empty() => {
-                    drop(snapshots.swap_remove(rng.index(snapshots.len())))
+        let mut world = Self {
+            cf: db.default_cf(),
+            env,
+            db,
+            space,
+            now: Map::new(),
+            snapshots: Vec::new(),
+        };
+        (0..space).for_each(|n| world.put(n, "first"));
+        world
+    }
+
+    fn put(&mut self, n: u64, value: &str) {
+        self.cf.put(key(n), value).unwrap();
+        self.now.insert(key(n), value.into());
+    }
+
+    fn delete(&mut self, n: u64) {
+        self.cf.delete(key(n)).unwrap();
+        self.now.remove(&key(n));
+    }
+
+    /// A random write; deletions come in runs.
+    fn write(&mut self, rng: &mut Rng) {
+        let n = rng.below(self.space);
+        match rng.below(20) {
+            0..6 => self.put(n, &format!("v{n}")),
+            6 => {
+                self.cf.merge(key(n), "m").unwrap();
+                let value = self.now.entry(key(n)).or_default();
+                if !value.is_empty() {
+                    value.push(b',');
                 }
-                4 if rng.one_in(3) => ingest(&env, &db, &mut rng, space, step),
-                1 | 3 | 4 | 5..20 => write(&cf, &mut rng, space),
-                _ => {
-                    let options = random_options(&mut rng, space, &snapshots);
-                    same_as_plain(&cf, &options, &mut rng, space);
-                }
+                value.push(b'm');
+            }
+            7..9 => self.delete(n),
+            9 => {
+                let end = n + rng.below(20);
+                self.cf.delete_range(key(n), key(end)).unwrap();
+                self.now.retain(|k, _| *k < key(n) || *k >= key(end));
+            }
+            _ => {
+                let count = rng.between(1, 200);
+                (n..(n + count).min(self.space)).for_each(|n| self.delete(n));
             }
         }
-        let everything = |options: ReadOptions| walk(&cf, options, b"", &vec![true; 2000]);
-        for snapshot in &snapshots {
-            let options = ReadOptions::new().snapshot(snapshot);
-            assert_eq!(everything(options.clone()), everything(plain(&options)));
+    }
+
+    fn ingest(&mut self, rng: &mut Rng, name: &str) {
+        let n = rng.below(self.space);
+        ingest(&self.env, &self.cf, n, name);
+        self.now.insert(key(n), "taken in".into());
+        self.now.insert(key(n + 1), "taken in".into());
+    }
+
+    fn walk_somewhere(&self, rng: &mut Rng) {
+        let mut options = ReadOptions::new();
+        let mut map = &self.now;
+        if !self.snapshots.is_empty() && rng.one_in(3) {
+            let (snapshot, then) = rng.pick(&self.snapshots);
+            options = options.snapshot(snapshot);
+            map = then;
+        }
+        if rng.one_in(4) {
+            options.lower = Some(key(rng.below(self.space)));
+        }
+        if rng.one_in(4) {
+            options.upper = Some(key(rng.below(self.space)));
+        }
+        options.ignore_range_deletions = rng.one_in(20);
+        match options.ignore_range_deletions {
+            true => same_as_plain(&self.cf, &options, rng, self.space),
+            false => walks_in(map, &self.cf, &options, rng, self.space),
+        }
+    }
+
+    /// Gets every key, and walks over all, now and at each snapshot.
+    fn check_all(&self) {
+        let then = (self.snapshots.iter()).map(|(s, map)| (ReadOptions::new().snapshot(s), map));
+        for (options, map) in then.chain([(ReadOptions::new(), &self.now)]) {
+            for n in 0..=self.space {
+                let got = self.cf.get_opt(key(n), &options).unwrap();
+                let expected = map.get(&key(n)).map(Vec::as_slice);
+                assert_eq!(got.as_deref(), expected, "{n}");
+            }
+            let steps = vec![true; self.space as usize + 2];
+            let got = walk(&self.cf, options.clone(), b"", &steps);
+            assert_eq!(got, walk_in(map, &options, b"", &steps));
         }
     }
 }
 
+fn random_programs(convert: u32) {
+    let mut rng = Rng::new(seed(&format!("{}-{convert}", test_name!())));
+    for _ in 0..4 {
+        let mut world = World::new(convert, *rng.pick(&[60, 300, 600]));
+        for step in 0..250 {
+            match rng.below(40) {
+                0 => world.cf.flush(true).unwrap(),
+                1 if rng.one_in(3) => world.cf.compact_range(None, None).unwrap(),
+                2 => {
+                    let snapshot = (world.db.snapshot(), world.now.clone());
+                    world.snapshots.push(snapshot);
+                }
+                3 if !world.snapshots.is_empty() => {
+                    let at = rng.index(world.snapshots.len());
+                    drop(world.snapshots.swap_remove(at));
+                }
+                4 if rng.one_in(3) => world.ingest(&mut rng, &format!("outside{step}")),
+                1 | 3 | 4 | 5..20 => world.write(&mut rng),
+                20 if rng.one_in(2) => world.check_all(),
+                _ => world.walk_somewhere(&mut rng),
+            }
+        }
+        world.check_all();
+        world.cf.flush(true).unwrap();
+        world.check_all();
+    }
+}
+
 #[test]
-fn iterators_that_jump_show_what_plain_ones_do() {
+fn iterators_that_jump_show_what_is_there() {
     random_programs(0);
 }
 
@@ -171,29 +293,23 @@ fn runs_that_become_range_tombstones_change_no_answer() {
 fn what_is_written_under_an_iterator_is_found_by_the_next() {
     let mut rng = Rng::new(seed(test_name!()));
     for _ in 0..40 {
-        let db = open(CfOptions::default(), None);
-        let cf = db.default_cf();
-        let space = 300;
-        for n in 0..space {
-            cf.put(key(n), "first").unwrap();
-        }
-        for n in 10..250 {
-            cf.delete(key(n)).unwrap();
-        }
+        let mut world = World::new(0, 300);
+        let cf = world.cf.clone();
+        (10..250).for_each(|n| world.delete(n));
         let mut old = cf.cursor(ReadOptions::new());
         if rng.one_in(2) {
             old.seek(&key(rng.below(30))).unwrap();
         }
         for _ in 0..rng.below(3) {
-            cf.put(key(rng.below(space)), "again").unwrap();
+            world.put(rng.below(300), "again");
         }
         old.seek(&key(rng.below(30))).unwrap();
         old.next().unwrap();
         for _ in 0..rng.below(3) {
-            cf.put(key(rng.below(space)), "later").unwrap();
+            world.put(rng.below(300), "later");
         }
         for _ in 0..3 {
-            same_as_plain(&cf, &ReadOptions::new(), &mut rng, space);
+            walks_in(&world.now, &cf, &ReadOptions::new(), &mut rng, 300);
         }
     }
 }
@@ -283,10 +399,6 @@ fn converted(min: u32, walk: impl FnOnce(&Db, &Cf)) -> (u64, u64, u64) {
     (0..30).for_each(|n| cf.put(key(n), "value").unwrap());
     (10..20).for_each(|n| cf.delete(key(n)).unwrap());
     walk(&db, &cf);
-    let entries = db
-        .default_cf()
-        .property("rocksdb.num-entries-active-mem-table");
-    drop(entries);
     (
         s.ticker(Ticker::ReadPathRangeTombstonesInserted),
         s.ticker(Ticker::ReadPathRangeTombstonesDiscarded),
