@@ -33,6 +33,9 @@ pub struct MemTable {
     /// Number of the state of the family over which readers may add redundant range tombstones; 0 for none.
     /// Held while one is added.
     convertible: Mutex<u64>,
+    /// Tables that came below this memtable since its first entry hold entries up to that number; stored under
+    /// `convertible`.
+    barrier: AtomicU64,
     /// Unix seconds of the first entry; 0 until somebody says.
     first_write: AtomicU64,
     /// Number of the oldest log that prepared entries of it stand in; `u64::MAX` without.
@@ -103,6 +106,7 @@ impl MemTable {
             companion: OnceLock::new(),
             dead_runs: DeadRuns::new(),
             convertible: Mutex::new(CONVERTIBLE_RANK, 0),
+            barrier: AtomicU64::new(0),
             first_write: AtomicU64::new(0),
             needed_log: AtomicU64::new(u64::MAX),
         }
@@ -199,6 +203,16 @@ impl MemTable {
         *self.convertible.lock() = view;
     }
 
+    /// Readers that see less than `seqno` add no redundant range tombstones to this memtable from now on, whatever
+    /// [`Self::convert_for`] says later: tables came below it with entries up to that number, which such a reader does
+    /// not see.
+    pub fn refuse_conversions_below(&self, seqno: SequenceNumber) {
+        let convertible = self.convertible.lock();
+        // Relaxed: it is loaded under the same lock.
+        self.barrier.fetch_max(seqno, Ordering::Relaxed);
+        drop(convertible);
+    }
+
     /// Adds a range tombstone that changes no answer: `reader` has seen that no key from `start` up to, but
     /// excluding, `end` is visible to it. Later readers pass over the range at once. False, with nothing added, if
     /// older places may hold what the reader does not see (then it would change answers), or if a range tombstone
@@ -211,10 +225,12 @@ impl MemTable {
         end: &[u8],
     ) -> bool {
         let convertible = self.convertible.lock();
-        // Entries older than the first one here are in other places, and all of them are below that number.
+        // Entries older than the first one here are in other places, and all of them are below that number; files that were
+        // taken in since is below the barrier.
         let is_current = reader.view != 0 && *convertible == reader.view;
         let entries = self.len();
-        if !is_current || entries == 0 || reader.snapshot < self.first_seqno() {
+        let oldest = self.first_seqno().max(self.barrier.load(Ordering::Relaxed));
+        if !is_current || entries == 0 || reader.snapshot < oldest {
             return false;
         }
         let covers =

@@ -288,6 +288,50 @@ fn runs_that_become_range_tombstones_change_no_answer() {
     random_programs(20);
 }
 
+/// A reader at an old snapshot does not see what was taken in since, and must not hide it from the others.
+#[test]
+fn what_was_taken_in_is_not_hidden_by_a_run_that_an_older_reader_converts() {
+    let mut o = CfOptions::default();
+    o.min_tombstones_for_range_conversion = 10;
+    o.disable_auto_compactions = true;
+    let s = Arc::new(Statistics::new());
+    let (env, ..) = Env::test(Arc::new(MemFs::new()), 1);
+    let db = open_in(&env, o, Some(&s));
+    let cf = db.default_cf();
+    (10..=90).for_each(|n| cf.put(key(n), "first").unwrap());
+    cf.flush(true).unwrap();
+    (10..90).for_each(|n| cf.delete(key(n)).unwrap());
+    cf.flush(true).unwrap();
+    // As old as the snapshot, and not in the range of the table, so that the memtable stays.
+    cf.put(key(0), "in the memtable").unwrap();
+    let snapshot = db.snapshot();
+    ingest(&env, &cf, 50, "outside");
+    // Another state of the family, over which runs may be converted again.
+    cf.set_options(&[("report_bg_io_stats", "true")]).unwrap();
+    let pass = |options: ReadOptions, to: u64| {
+        let mut c = cf.cursor(options);
+        assert!(c.seek(&key(0)).unwrap() && c.next().unwrap());
+        assert_eq!(c.key(), key(to));
+        let tickers = [
+            Ticker::ReadPathRangeTombstonesInserted,
+            Ticker::ReadPathRangeTombstonesDiscarded,
+        ];
+        tickers.map(|t| s.ticker(t))
+    };
+    assert_eq!(pass(ReadOptions::new().snapshot(&snapshot), 90), [0, 1]);
+    let is_there = || {
+        for n in [50, 51] {
+            assert_eq!(cf.get(key(n)).unwrap().as_deref(), Some(&b"taken in"[..]));
+        }
+    };
+    is_there();
+    // Who sees it may convert the run in front of it.
+    assert_eq!(pass(ReadOptions::new(), 50), [1, 1]);
+    is_there();
+    cf.flush(true).unwrap();
+    is_there();
+}
+
 /// An iterator that was made before writes learns nothing that is false after them.
 #[test]
 fn what_is_written_under_an_iterator_is_found_by_the_next() {

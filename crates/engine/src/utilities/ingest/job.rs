@@ -278,6 +278,13 @@ impl Engine {
                     f.running.retain(|r| r.id != *id);
                 }
             }
+            for family in parts.iter().map(|p| p.family.id) {
+                // A reader that does not see the files must not hide what they hold, as soon as a state that is
+                // installed later lets readers add range tombstones again. A memtable that comes later is newer.
+                if let Some(f) = state.family(family) {
+                    f.mem.refuse_conversions_below(last);
+                }
+            }
             // A reader that takes several families at once looks again.
             self.ingestions.fetch_add(1, Ordering::SeqCst);
             // Before the files can be found: whoever finds some sees all.
