@@ -19,6 +19,9 @@ use std::sync::{Arc, OnceLock};
 /// Rank of the lock under which redundant range tombstones are added: below that of the list of all.
 const CONVERTIBLE_RANK: u8 = 89;
 
+/// Looks at the range tombstones before one more is given up, if there are new ones each time.
+const CONVERSION_TRIES: usize = 3;
+
 /// In-memory entries of one column family, newest first for each key, and its range tombstones.
 pub struct MemTable {
     tree: Tree,
@@ -215,8 +218,11 @@ impl MemTable {
 
     /// Adds a range tombstone that changes no answer: `reader` has seen that no key from `start` up to, but
     /// excluding, `end` is visible to it. Later readers pass over the range at once. False, with nothing added, if
-    /// older places may hold what the reader does not see (then it would change answers), or if a range tombstone
-    /// covers the range already.
+    /// older places may hold what the reader does not see (then it would change answers), if a range tombstone covers
+    /// the range already, or if others add range tombstones all the time.
+    ///
+    /// It has the reader's number, so that it counts as a write of that number to every key of the range where
+    /// conflicts are looked for, as in RocksDB: a transaction that has seen less finds one.
     #[cold]
     pub fn add_redundant_range_tombstone(
         &self,
@@ -224,22 +230,29 @@ impl MemTable {
         start: &[u8],
         end: &[u8],
     ) -> bool {
-        let convertible = self.convertible.lock();
-        // Entries older than the first one here are in other places, and all of them are below that number; files that were
-        // taken in since is below the barrier.
-        let is_current = reader.view != 0 && *convertible == reader.view;
-        let entries = self.len();
-        let oldest = self.first_seqno().max(self.barrier.load(Ordering::Relaxed));
-        if !is_current || entries == 0 || reader.snapshot < oldest {
-            return false;
+        for _ in 0..CONVERSION_TRIES {
+            // Fragments are made without the lock, for which the installation of states waits.
+            let seen = self.range_deletes();
+            let covers =
+                |list: Arc<FragmentedTombstones>| list.covers_range(start, end, reader.snapshot);
+            if self.range_tombstones().is_some_and(covers) {
+                return false;
+            }
+            let convertible = self.convertible.lock();
+            // Entries older than the first one here are in other places, and all of them are below that number; files
+            // that were taken in since are below the barrier.
+            let is_current = reader.view != 0 && *convertible == reader.view;
+            let oldest = self.first_seqno().max(self.barrier.load(Ordering::Relaxed));
+            let entries = self.len();
+            if !is_current || entries == 0 || reader.snapshot < oldest {
+                return false;
+            }
+            if self.range_deletes() == seen {
+                self.add_range_tombstone(reader.snapshot, start, end);
+                return true;
+            }
         }
-        let covers =
-            |list: Arc<FragmentedTombstones>| list.covers_range(start, end, reader.snapshot);
-        if self.range_tombstones().is_some_and(covers) {
-            return false;
-        }
-        self.add_range_tombstone(reader.snapshot, start, end);
-        true
+        false
     }
 
     /// Says how a reader that stands on a deleted key goes on. Not for comparators of users, nor with timestamps.
