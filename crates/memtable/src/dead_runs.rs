@@ -44,7 +44,8 @@ pub struct DeadRunReader {
 /// How a reader that stands on a deleted key goes on.
 #[derive(Debug, PartialEq, Eq)]
 pub enum DeadRunEntry {
-    /// Step by step: enough others learn at the moment.
+    /// Step by step: enough others learn at the moment, or the reader's state is not the one of which runs are
+    /// remembered.
     Unknown,
     /// By looking anew at the key and what follows it, then [`finish`](crate::MemTable::finish_dead_run).
     Watch(DeadRunWatch),
@@ -79,6 +80,8 @@ struct State {
     runs: Vec<Run>,
     watches: Vec<Watch>,
     made: u64,
+    /// Number of the state of which runs are remembered; 0 for any.
+    view: u64,
 }
 
 /// The runs of one memtable.
@@ -107,6 +110,10 @@ impl State {
             lowest: None,
         });
         Some(DeadRunWatch(self.made))
+    }
+
+    fn remembers(&self, reader: DeadRunReader) -> bool {
+        self.view == 0 || self.view == reader.view
     }
 
     fn is_empty(&self) -> bool {
@@ -150,6 +157,9 @@ impl DeadRuns {
 
     pub(crate) fn enter(&self, c: &Comparator, reader: DeadRunReader, key: &[u8]) -> DeadRunEntry {
         let mut state = self.state.lock();
+        if !state.remembers(reader) {
+            return DeadRunEntry::Unknown;
+        }
         let known = state.runs.iter().position(|run| {
             run.reader.view == reader.view
                 && run.reader.snapshot <= reader.snapshot
@@ -178,6 +188,14 @@ impl DeadRuns {
         entry
     }
 
+    /// Forgets runs of other states than that of the number, those under way too.
+    pub(crate) fn forget(&self, view: u64) {
+        let mut state = self.state.lock();
+        state.view = view;
+        state.runs.retain(|run| run.reader.view == view);
+        self.is_watched.store(!state.is_empty(), Ordering::SeqCst);
+    }
+
     /// Ends a watch that has learned nothing.
     pub(crate) fn abandon(&self, watch: &DeadRunWatch) {
         let mut state = self.state.lock();
@@ -203,7 +221,7 @@ impl DeadRuns {
             (Some(to), _) => Some(to.to_vec()),
             (None, lowest) => lowest,
         };
-        if to.as_ref().is_none_or(|to| c.compare(&from, to).is_lt()) {
+        if state.remembers(reader) && to.as_ref().is_none_or(|to| c.compare(&from, to).is_lt()) {
             let before = state
                 .runs
                 .iter_mut()
@@ -381,6 +399,26 @@ mod tests {
         }
         assert_eq!(jump(&runs, reader(10), "1"), None);
         assert_eq!(jump(&runs, reader(10), "2"), Some("2x".into()));
+    }
+
+    #[test]
+    fn a_new_state_leaves_nothing_for_insertions_to_tell() {
+        let runs = learned("d", Some("m"));
+        let under_way = watch(&runs, reader(10), "p");
+        runs.forget(8);
+        runs.finish(&C, reader(10), &under_way, found(None));
+        assert!(!runs.is_watched());
+        // Who still reads the old one sets no watch either.
+        let old = runs.enter(&C, reader(20), b"d");
+        assert_eq!(old, DeadRunEntry::Unknown);
+        let newer = DeadRunReader {
+            view: 8,
+            snapshot: 10,
+        };
+        let later = watch(&runs, newer, "p");
+        runs.finish(&C, newer, &later, found(None));
+        runs.forget(8);
+        assert!(runs.is_watched(), "the state is the same");
     }
 
     #[test]

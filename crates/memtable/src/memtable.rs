@@ -261,6 +261,12 @@ impl MemTable {
         self.dead_runs.enter(self.comparator(), reader, key)
     }
 
+    /// Forgets what readers of other states than the one of that number found, and remembers none of it from now on:
+    /// nobody else begins to read those.
+    pub fn forget_dead_runs(&self, view: u64) {
+        self.dead_runs.forget(view);
+    }
+
     /// Ends a watch: from where it begins `reader` saw nothing but what was `found`.
     pub fn finish_dead_run(&self, reader: DeadRunReader, watch: &DeadRunWatch, found: Found<'_>) {
         let c = self.comparator();

@@ -281,6 +281,7 @@ impl Engine {
         let number = f.superversion_number;
         // While files are taken in, a reader does not know all that it would delete.
         f.mem.convert_for(if is_ingesting { 0 } else { number });
+        f.mem.forget_dead_runs(number);
         let is_same =
             Arc::ptr_eq(&old.version, &f.version) && Arc::ptr_eq(&old.settings, &f.settings);
         if !is_same || f.judged_at == 0 {
