@@ -11,6 +11,7 @@ use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{Env, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -356,6 +357,41 @@ fn what_is_written_under_an_iterator_is_found_by_the_next() {
             walks_in(&world.now, &cf, &ReadOptions::new(), &mut rng, 300);
         }
     }
+}
+
+/// Panics while it is told to.
+struct Panics(AtomicBool);
+
+impl MergeOperator for Panics {
+    fn name(&self) -> &str {
+        "test.Panics"
+    }
+
+    fn full_merge(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Option<Vec<u8>> {
+        if self.0.load(Ordering::Relaxed) {
+            resume_unwind(Box::new("the operator fails"));
+        }
+        Some(b"merged".to_vec())
+    }
+}
+
+#[test]
+fn readers_learn_on_after_merge_operators_panicked_behind_runs() {
+    let operator = Arc::new(Panics(AtomicBool::new(true)));
+    let (env, ..) = Env::test(Arc::new(MemFs::new()), 1);
+    let db = open_merging(&env, CfOptions::default(), None, operator.clone());
+    let cf = db.default_cf();
+    (0..200).for_each(|n| cf.delete(key(n)).unwrap());
+    cf.merge(key(200), "operand").unwrap();
+    for _ in 0..20 {
+        let mut c = cf.cursor(ReadOptions::new());
+        catch_unwind(AssertUnwindSafe(|| c.seek_to_first())).unwrap_err();
+    }
+    operator.0.store(false, Ordering::Relaxed);
+    perf::set_level(2);
+    assert!(passed_by_first(&cf) >= 200);
+    assert!(passed_by_first(&cf) <= 64);
+    perf::set_level(1);
 }
 
 /// Deletions passed by one seek to the first key.

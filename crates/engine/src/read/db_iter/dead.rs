@@ -18,7 +18,7 @@ use crate::read::view::View;
 use crate::read::{ReadOptions, ReadTier};
 use spanlith_base::Comparator;
 use spanlith_base::keys;
-use spanlith_memtable::{DeadRunEntry, DeadRunReader, Found};
+use spanlith_memtable::{DeadRunEntry, DeadRunReader, DeadRunWatch, Found, MemTable};
 
 /// Deleted keys in a row passed by stepping before runs are asked for.
 const WATCH_AFTER: u32 = 16;
@@ -90,6 +90,20 @@ pub(super) struct DeadBehind {
     count: u32,
     /// The smallest.
     first: Vec<u8>,
+}
+
+/// Ends a watch that nothing is learned under, also if a merge operator panics: there are only a few.
+struct WatchGuard<'a> {
+    mem: &'a MemTable,
+    watch: Option<DeadRunWatch>,
+}
+
+impl Drop for WatchGuard<'_> {
+    fn drop(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            self.mem.abandon_dead_run(&watch);
+        }
+    }
 }
 
 impl DbIter {
@@ -189,14 +203,17 @@ impl DbIter {
                 (watch, 0)
             }
         };
+        let mut guard = WatchGuard { mem: &mem, watch };
         let (newer, deletions) = (self.passed.newer, self.passed.deletions);
         self.find_forward(true);
         // The deletion that was met before.
         self.passed.hidden = self.passed.hidden.saturating_sub(again);
-        let Some(watch) = watch else { return };
         if self.error.is_some() || self.passed.newer != newer {
-            return mem.abandon_dead_run(&watch);
+            return;
         }
+        let Some(watch) = guard.watch.take() else {
+            return;
+        };
         let found = Found {
             to: match self.at {
                 At::None => self.parts.upper.as_deref(),
