@@ -528,6 +528,27 @@ fn min_tombstones_for_range_conversion_turns_runs_into_range_tombstones() {
     assert_eq!(converted(10, old), (0, 2, 2));
 }
 
+/// A run too short to be converted that has grown since.
+#[test]
+fn a_run_that_was_passed_before_it_was_long_enough_is_converted() {
+    let s = Arc::new(Statistics::new());
+    let mut o = CfOptions::default();
+    o.min_tombstones_for_range_conversion = 150;
+    let db = open(o, Some(&s));
+    let cf = db.default_cf();
+    (0..300).for_each(|n| cf.put(key(n), "value").unwrap());
+    let pass = |to: u64| {
+        let mut c = cf.cursor(ReadOptions::new());
+        assert!(c.seek(&key(9)).unwrap() && c.next().unwrap());
+        assert_eq!(c.key(), key(to));
+        s.ticker(Ticker::ReadPathRangeTombstonesInserted)
+    };
+    (10..110).for_each(|n| cf.delete(key(n)).unwrap());
+    assert_eq!(pass(110), 0);
+    (110..200).for_each(|n| cf.delete(key(n)).unwrap());
+    assert_eq!(pass(200), 1);
+}
+
 #[test]
 fn a_converted_run_spares_later_scans_what_lies_below() {
     let mut o = CfOptions::default();

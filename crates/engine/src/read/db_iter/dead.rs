@@ -10,6 +10,9 @@
 //! With `min_tombstones_for_range_conversion` a run of at least so many deleted keys between two live ones is
 //! added to the memtable as a range tombstone at the iterator's sequence number, at which nothing in the range is
 //! visible. The deletions stay; the tombstone only spares later readers. It is in no log: losing it loses nothing.
+//! For conflicts of transactions it is a write of that number to all keys of the range, as in RocksDB: one that looked
+//! before finds a conflict where nobody wrote. Runs are not remembered then: a jump would pass over the keys that are
+//! to be counted.
 
 use super::{At, DbIter};
 use crate::core::SuperVersion;
@@ -53,6 +56,7 @@ impl DeadKeys {
         let min = settings.options.min_tombstones_for_range_conversion;
         let is_ordered = total_order && !options.auto_prefix && view.is_plain();
         let remembers = is_ordered
+            && min == 0
             && options.max_skipped == 0
             && !options.ignore_range_deletions
             && !matches!(state.mem.comparator(), Comparator::User(_));
