@@ -29,8 +29,8 @@ const RUNS_MAX: usize = 8;
 /// Readers that may learn at once.
 const WATCHES_MAX: usize = 4;
 
-/// A run must spare at least so many deleted keys.
-const KEYS_MIN: u64 = 32;
+/// A run must spare at least so many deleted keys. It does not pay to set a watch for fewer.
+pub const DEAD_RUN_KEYS_MIN: u32 = 32;
 
 /// Describes the reader that asks: what it sees.
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +229,7 @@ impl DeadRuns {
             if let Some(run) = before {
                 run.to = to;
                 run.reader.snapshot = run.reader.snapshot.max(reader.snapshot);
-            } else if found.skipped >= KEYS_MIN {
+            } else if found.skipped >= u64::from(DEAD_RUN_KEYS_MIN) {
                 state.runs.retain(|run| run.reader.view >= reader.view);
                 if state.runs.len() == RUNS_MAX {
                     state.runs.remove(0);
@@ -255,6 +255,7 @@ mod tests {
     use super::*;
 
     const C: Comparator = Comparator::Bytewise;
+    const KEYS_MIN: u64 = DEAD_RUN_KEYS_MIN as u64;
 
     fn reader(snapshot: u64) -> DeadRunReader {
         DeadRunReader { view: 7, snapshot }

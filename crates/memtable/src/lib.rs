@@ -27,7 +27,7 @@ mod range_dels;
 mod tree;
 
 pub use bloom::BloomOptions;
-pub use dead_runs::{DeadRunEntry, DeadRunReader, DeadRunWatch, Found};
+pub use dead_runs::{DEAD_RUN_KEYS_MIN, DeadRunEntry, DeadRunReader, DeadRunWatch, Found};
 pub use memtable::{Entry, MemTable, MemTableOptions};
 pub use protection::Protection;
 pub use tree::{EntryRef, Loader, MemTableIter};

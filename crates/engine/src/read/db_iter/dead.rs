@@ -21,10 +21,13 @@ use crate::read::view::View;
 use crate::read::{ReadOptions, ReadTier};
 use spanlith_base::Comparator;
 use spanlith_base::keys;
-use spanlith_memtable::{DeadRunEntry, DeadRunReader, DeadRunWatch, Found, MemTable};
+use spanlith_memtable::{
+    DEAD_RUN_KEYS_MIN, DeadRunEntry, DeadRunReader, DeadRunWatch, Found, MemTable,
+};
 
-/// Deleted keys in a row passed by stepping before runs are asked for.
-const WATCH_AFTER: u32 = 16;
+/// Deleted keys in a row passed by stepping before runs are asked for: as many as a run that is kept must have, so that
+/// asking in vain costs no more than what was passed before.
+const WATCH_AFTER: u32 = DEAD_RUN_KEYS_MIN;
 
 /// How an iterator treats runs of deleted keys.
 #[derive(Clone, Copy, Default)]
