@@ -297,18 +297,23 @@ impl DbIter {
 
     /// Returns whether it stands on an entity, whose default column is the value.
     pub(crate) fn has_entity(&self) -> bool {
-        self.entity.is_some() && !matches!(self.at, At::None | At::Inner)
+        self.entity.is_some() && self.holds_aside()
     }
 
     /// Returns whether the value is there.
     pub(crate) fn is_prepared(&self) -> bool {
-        self.at == At::Inner || self.unprepared.is_none()
+        self.unprepared.is_none() || !self.holds_aside()
+    }
+
+    /// Returns whether the entry under the iterator may have something aside. Where the merged stream shows the value itself,
+    /// and behind the end, what was left unread belongs to an entry before.
+    fn holds_aside(&self) -> bool {
+        matches!(self.at, At::Resolved | At::Merged | At::Saved)
     }
 
     /// Fetches the value, if the iterator was allowed to put that off. False after an error.
     pub fn prepare_value(&mut self) -> bool {
-        // Under the merged stream lies the value itself: what was left unread belongs to an entry before.
-        if self.at != At::Inner
+        if self.holds_aside()
             && let Some(stored) = self.unprepared.take()
         {
             self.present(stored);

@@ -61,26 +61,38 @@ fn scatter(cf: &Cf) {
 
 /// Reads of blob files while `work` runs, that of header and footer left out: those made alone, and those made with others.
 fn reads(env: &Env, db: &Db, work: impl FnOnce()) -> (usize, usize) {
+    let (mut alone, mut together) = (0, 0);
+    for (operation, length) in calls(env, db, ".blob", work) {
+        match &operation[..] {
+            _ if length < 100 => {}
+            b"Read" => alone += 1,
+            b"MultiRead" => together += 1,
+            other => panic!("{}", other.escape_ascii()),
+        }
+    }
+    (alone, together)
+}
+
+/// Calls for files with that extension that have a length, while `work` runs: their names and lengths.
+fn calls(env: &Env, db: &Db, extension: &str, work: impl FnOnce()) -> Vec<(Vec<u8>, u64)> {
     let path = Path::new("/calls");
     db.start_io_trace(path, &TraceOptions::default()).unwrap();
     work();
     db.end_io_trace().unwrap();
     let mut reader = TraceReader::new(env.fs.open_sequential(path).unwrap());
     let header = TraceHeader::from_record(&reader.next_record().unwrap().unwrap()).unwrap();
-    let (mut alone, mut together) = (0, 0);
+    let mut calls = Vec::new();
     while let Some(record) = reader.next_record().unwrap() {
         let TraceRecord::Call(call) = header.decode(&record).unwrap() else {
             panic!("not a call")
         };
-        if call.file_name.ends_with(b".blob") && call.length.is_some_and(|n| n >= 100) {
-            match call.operation {
-                b"Read" => alone += 1,
-                b"MultiRead" => together += 1,
-                other => panic!("{}", other.escape_ascii()),
-            }
+        if let Some(length) = call.length
+            && call.file_name.ends_with(extension.as_bytes())
+        {
+            calls.push((call.operation.to_vec(), length));
         }
     }
-    (alone, together)
+    calls
 }
 
 /// Opens all blob files, so that what is counted are values.
@@ -435,4 +447,23 @@ fn a_plain_value_beside_one_that_was_left_unread_is_itself() {
     assert_eq!((cursor.key(), cursor.value()), (&b"b"[..], &b"plain"[..]));
     assert!(cursor.prev().unwrap() && cursor.prepare_value().unwrap());
     assert_eq!(cursor.value(), [b'a'; 500]);
+}
+
+/// Behind either end there is nothing to fetch, whatever was left unread in front of it.
+#[test]
+fn nothing_is_fetched_behind_the_end() {
+    let env = memory();
+    let db = open(&env, |_| {});
+    let cf = db.default_cf();
+    cf.put("a", [b'a'; 500]).unwrap();
+    cf.flush(true).unwrap();
+    let mut lazy = ReadOptions::default();
+    lazy.allow_unprepared_value = true;
+    let mut cursor = cf.cursor(lazy);
+    assert!(cursor.seek_to_first().unwrap() && !cursor.next().unwrap());
+    assert!(!cursor.prepare_value().unwrap());
+    assert!(cursor.seek_to_last().unwrap() && !cursor.prev().unwrap());
+    assert!(!cursor.prepare_value().unwrap());
+    assert!(cursor.seek(b"a").unwrap() && !cursor.seek(b"b").unwrap());
+    assert!(!cursor.prepare_value().unwrap());
 }
