@@ -467,3 +467,42 @@ fn nothing_is_fetched_behind_the_end() {
     assert!(cursor.seek(b"a").unwrap() && !cursor.seek(b"b").unwrap());
     assert!(!cursor.prepare_value().unwrap());
 }
+
+/// A scan that ends in front of a run of deletions does not have it read by the scout.
+#[test]
+fn nobody_goes_ahead_over_many_deletions() {
+    let env = memory();
+    let db = open(&env, |options| {
+        options.write_buffer_size = 64 << 20;
+    });
+    let cf = db.default_cf();
+    scatter(&cf);
+    for n in 0..50_000 {
+        cf.delete(format!("{} {n:05}", key(20))).unwrap();
+    }
+    cf.flush(true).unwrap();
+    warm(&cf);
+    let mut cursor = cf.cursor(ReadOptions::default());
+    let bytes_of = |work: &mut dyn FnMut()| -> u64 {
+        let calls = calls(&env, &db, ".sst", work);
+        calls.iter().map(|(_, length)| length).sum()
+    };
+    let few = bytes_of(&mut || {
+        let mut found = cursor.seek_to_first().unwrap();
+        for n in 0..20 {
+            assert!(found && cursor.value() == value(n));
+            found = cursor.next().unwrap();
+        }
+        // The entry in front of the run; the scout has been there.
+        assert_eq!(cursor.key(), key(20).as_bytes());
+    });
+    let all = bytes_of(&mut || {
+        let mut found = cursor.valid();
+        for n in 20..KEYS {
+            assert!(found && cursor.value() == value(n));
+            found = cursor.next().unwrap();
+        }
+        assert!(!found);
+    });
+    assert!(few * 2 < all, "{few} and {all}");
+}

@@ -5,6 +5,7 @@
 //! a second iterator over the same state that fetches no values, goes ahead of the first, collects the references of
 //! some entries, and all of them are read together, by file and offset (`BlobSource::resolve_many`). The next time it
 //! collects twice as many, up to [`ENTRIES_MAX`] entries and [`BYTES_MAX`] bytes. A move to a place or a turn begins anew.
+//! The scout gives up where it has to pass over many deleted entries ([`SKIPPED_MAX`]): the scan may end in front of them.
 //!
 //! Values are kept by the place they lie at, not by key: what the scout saw wrongly is not asked for, and what it did not
 //! see is read alone. So is what could not be read, which gives the error at its own entry. One thread uses it, with
@@ -23,6 +24,8 @@ const ENTRIES_MIN: usize = 8;
 const ENTRIES_MAX: usize = 256;
 /// Most stored bytes of one. A value that is larger is read alone.
 const BYTES_MAX: u64 = 8 << 20;
+/// Internal keys that one move of the scout may pass over.
+const SKIPPED_MAX: u64 = 1000;
 /// Steps of the scout for each entry that it is to collect: others have their values in tables.
 const STEPS_EACH: usize = 4;
 
@@ -138,7 +141,10 @@ impl DbIter {
             merge_operator: None,
             lower: parts.lower.clone(),
             upper: parts.upper.clone(),
-            max_skipped: parts.max_skipped,
+            max_skipped: match parts.max_skipped {
+                0 => SKIPPED_MAX,
+                most => most.min(SKIPPED_MAX),
+            },
             counting: parts.counting,
             blobs: parts.blobs.clone(),
             blob_read,
@@ -186,6 +192,7 @@ impl Ahead {
                 false => scout.seek(key),
             }
         }
+        // If it gives up it stands nowhere, and the next collection seeks.
         let found = self.references(&mut scout);
         self.scout = Some(scout);
         if found.len() < 2 {
