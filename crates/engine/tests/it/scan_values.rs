@@ -506,3 +506,33 @@ fn nobody_goes_ahead_over_many_deletions() {
     });
     assert!(few * 2 < all, "{few} and {all}");
 }
+
+/// Values that were passed over begin the reading ahead anew, with as few as at first.
+#[test]
+fn values_that_nobody_wanted_shorten_what_is_read_ahead() {
+    let env = memory();
+    let db = open(&env, |_| {});
+    let cf = db.default_cf();
+    scatter(&cf);
+    warm(&cf);
+    let mut lazy = ReadOptions::default();
+    lazy.allow_unprepared_value = true;
+    let mut cursor = cf.cursor(lazy);
+    let mut found = cursor.seek_to_first().unwrap();
+    for n in 0..200 {
+        // Up to 64 entries are read at once by then.
+        if n < 60 {
+            assert!(found && cursor.prepare_value().unwrap());
+            assert_eq!(cursor.value(), value(n));
+        }
+        found = cursor.next().unwrap();
+    }
+    let reads = reads(&env, &db, || {
+        for n in 200..203 {
+            assert!(cursor.prepare_value().unwrap());
+            assert_eq!(cursor.value(), value(n));
+            cursor.next().unwrap();
+        }
+    });
+    assert_eq!(reads, (2, 8));
+}

@@ -5,11 +5,13 @@
 //! a second iterator over the same state that fetches no values, goes ahead of the first, collects the references of
 //! some entries, and all of them are read together, by file and offset (`BlobSource::resolve_many`). The next time it
 //! collects twice as many, up to [`ENTRIES_MAX`] entries and [`BYTES_MAX`] bytes. A move to a place or a turn begins anew.
-//! The scout gives up where it has to pass over many deleted entries ([`SKIPPED_MAX`]): the scan may end in front of them.
+//! Compressed values may turn out to be many times as large as what was read: no more of them are kept than that, and
+//! the next collections are half as long. The scout gives up where it has to pass over many deleted entries
+//! ([`SKIPPED_MAX`]): the scan may end in front of them.
 //!
-//! Values are kept by the place they lie at, not by key: what the scout saw wrongly is not asked for, and what it did not
-//! see is read alone. So is what could not be read, which gives the error at its own entry. One thread uses it, with
-//! its iterator.
+//! Values are kept by the place they lie at and with their key: what the scout saw wrongly is not asked for, what it did
+//! not see is read alone, and so is what another entry refers to, so that it gets the error that a wrong reference has.
+//! So is what could not be read, which gives the error at its own entry. One thread uses it, with its iterator.
 
 use super::{At, DbIter, DbIterParts, DeadKeys};
 use crate::blob::{BlobIndex, BlobPointer, ScanWindows};
@@ -22,7 +24,7 @@ use std::collections::HashMap;
 const ENTRIES_MIN: usize = 8;
 /// Most entries of one.
 const ENTRIES_MAX: usize = 256;
-/// Most stored bytes of one. A value that is larger is read alone.
+/// Most bytes of one, as they are stored and as they are shown. A value that is larger is read alone.
 const BYTES_MAX: u64 = 8 << 20;
 /// Internal keys that one move of the scout may pass over.
 const SKIPPED_MAX: u64 = 1000;
@@ -40,12 +42,27 @@ pub(super) struct ScanValues {
 struct Ahead {
     /// Made when it is needed first.
     scout: Option<Box<DbIter>>,
-    values: HashMap<(u64, u64), Pinned>,
+    values: HashMap<(u64, u64), Kept>,
     /// Entries of the next collection.
     entries: usize,
+    /// Most entries of those to come.
+    entries_max: usize,
     /// Something was collected since the last move to a place.
     is_under_way: bool,
     is_backward: bool,
+}
+
+/// A value that was read ahead, and the key whose it is.
+struct Kept {
+    key: Vec<u8>,
+    value: Pinned,
+}
+
+/// A reference that the scout found.
+struct Found {
+    pointer: BlobPointer,
+    key: Vec<u8>,
+    index: Pinned,
 }
 
 impl Default for Ahead {
@@ -54,6 +71,7 @@ impl Default for Ahead {
             scout: None,
             values: HashMap::new(),
             entries: ENTRIES_MIN,
+            entries_max: ENTRIES_MAX,
             is_under_way: false,
             is_backward: false,
         }
@@ -63,7 +81,13 @@ impl Default for Ahead {
 impl Ahead {
     fn begin_anew(&mut self) {
         self.values.clear();
-        self.entries = ENTRIES_MIN;
+        self.entries_max = ENTRIES_MAX;
+        self.stop();
+    }
+
+    /// The next collection, if there is one, is short again.
+    fn stop(&mut self) {
+        self.entries = ENTRIES_MIN.min(self.entries_max);
         self.is_under_way = false;
     }
 }
@@ -83,7 +107,7 @@ impl ScanValues {
     /// An entry was passed whose value nobody wanted: the scan is one of keys.
     pub(super) fn skip(&mut self) {
         self.windows.begin_anew();
-        self.ahead.is_under_way = false;
+        self.ahead.stop();
     }
 }
 
@@ -103,14 +127,14 @@ impl DbIter {
             values.ahead.is_backward = self.at == At::Saved;
             values.begin_anew();
         }
-        if let Some(value) = values.ahead.take(&pointer) {
+        if let Some(value) = values.ahead.take(&pointer, self.stored_key()) {
             return Ok(value);
         }
         let is_due = values.ahead.is_under_way || values.windows.is_scattered();
         if is_due && blobs.how.may_read && self.parts.view.is_plain() {
             values.windows.begin_anew();
             values.ahead.collect(self, blobs);
-            if let Some(value) = values.ahead.take(&pointer) {
+            if let Some(value) = values.ahead.take(&pointer, self.stored_key()) {
                 return Ok(value);
             }
         }
@@ -164,16 +188,24 @@ impl DbIter {
 }
 
 impl Ahead {
-    fn take(&mut self, pointer: &BlobPointer) -> Option<Pinned> {
-        self.values.remove(&(pointer.file, pointer.offset))
+    fn take(&mut self, pointer: &BlobPointer, key: &[u8]) -> Option<Pinned> {
+        let place = (pointer.file, pointer.offset);
+        if self.values.get(&place)?.key != key {
+            return None;
+        }
+        self.values.remove(&place).map(|kept| kept.value)
     }
 
     /// Reads the values of the entry under `iter` and of those that follow it. What goes wrong is left to whoever comes to
     /// the entry.
     fn collect(&mut self, iter: &DbIter, blobs: Blobs<'_>) {
+        if self.entries_max < 2 {
+            // One value takes all the room.
+            return self.stop();
+        }
         let is_used_up = self.values.is_empty();
         if self.is_under_way && is_used_up {
-            self.entries = (self.entries * 2).min(ENTRIES_MAX);
+            self.entries = (self.entries * 2).min(self.entries_max);
         }
         // Values that were passed over will not be asked for.
         self.values.clear();
@@ -200,22 +232,32 @@ impl Ahead {
             self.is_under_way = false;
             return;
         }
-        let entries: Vec<(&[u8], &[u8])> = found
-            .iter()
-            .map(|(_, key, index)| (&key[..], &index[..]))
-            .collect();
+        let entries: Vec<(&[u8], &[u8])> =
+            found.iter().map(|f| (&f.key[..], &f.index[..])).collect();
         let read = blobs
             .source
             .resolve_many(blobs.version, &entries, blobs.how);
-        for ((pointer, ..), value) in found.iter().zip(read) {
-            if let Ok(value) = value {
-                self.values.insert((pointer.file, pointer.offset), value);
+        self.keep(found, read);
+    }
+
+    /// Keeps what was read, in the order in which it will be asked for, as far as there is room.
+    fn keep(&mut self, found: Vec<Found>, read: Vec<Result<Pinned>>) {
+        let mut bytes = 0;
+        for (Found { pointer, key, .. }, value) in found.into_iter().zip(read) {
+            let Ok(value) = value else { continue };
+            bytes += value.len() as u64;
+            if bytes > BYTES_MAX {
+                self.entries_max = self.entries / 2;
+                self.entries = self.entries_max;
+                break;
             }
+            let place = (pointer.file, pointer.offset);
+            self.values.insert(place, Kept { key, value });
         }
     }
 
-    /// The references from where the scout stands on: places, keys and indexes. Leaves it on the first that is left out.
-    fn references(&self, scout: &mut DbIter) -> Vec<(BlobPointer, Vec<u8>, Pinned)> {
+    /// The references from where the scout stands on. Leaves it on the first that is left out.
+    fn references(&self, scout: &mut DbIter) -> Vec<Found> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         for _ in 0..self.entries * STEPS_EACH {
             if !scout.valid() || found.len() >= self.entries {
@@ -228,8 +270,11 @@ impl Ahead {
                     if bytes > BYTES_MAX {
                         break;
                     }
-                    let key = scout.stored_key().to_vec();
-                    found.push((pointer, key, index.clone()));
+                    found.push(Found {
+                        pointer,
+                        key: scout.stored_key().to_vec(),
+                        index: index.clone(),
+                    });
                 }
             }
             match self.is_backward {
@@ -238,5 +283,49 @@ impl Ahead {
             }
         }
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(offset: u64) -> Found {
+        let pointer = BlobPointer {
+            file: 7,
+            offset,
+            size: 100,
+            compression: 0,
+        };
+        Found {
+            pointer,
+            key: offset.to_be_bytes().to_vec(),
+            index: Pinned::default(),
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_than_allowed_however_well_values_were_compressed() {
+        let mut ahead = Ahead {
+            entries: 32,
+            ..Ahead::default()
+        };
+        let values = || (0..32).map(|_| Ok(Pinned::from_vec(vec![1; 1 << 20])));
+        ahead.keep((0..32).map(found).collect(), values().collect());
+        assert_eq!(ahead.values.len(), 8);
+        // The first ones: they are asked for next.
+        assert!(ahead.take(&found(7).pointer, &found(7).key).is_some());
+        assert!(ahead.take(&found(8).pointer, &found(8).key).is_none());
+        assert_eq!((ahead.entries, ahead.entries_max), (16, 16));
+        ahead.begin_anew();
+        assert_eq!(ahead.entries_max, ENTRIES_MAX);
+    }
+
+    #[test]
+    fn a_value_is_given_to_the_key_that_it_was_read_for() {
+        let mut ahead = Ahead::default();
+        ahead.keep(vec![found(1)], vec![Ok(Pinned::default())]);
+        assert!(ahead.take(&found(1).pointer, b"another").is_none());
+        assert!(ahead.take(&found(1).pointer, &found(1).key).is_some());
     }
 }
