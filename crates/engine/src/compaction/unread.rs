@@ -25,7 +25,8 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// Of a plan whose inputs were opened; every reader sees what has a number of at most `oldest`.
+    /// Of a plan whose inputs were opened; every reader sees what has a number of at most `oldest`. All inputs of a family
+    /// with compaction filters are read: filters are asked about covered entries too.
     pub(super) fn of(
         plan: &CompactionPlan,
         family: &Family,
@@ -33,7 +34,7 @@ impl Unread {
     ) -> Result<Self> {
         let mut this = Self::default();
         let c = &family.comparator;
-        if c.timestamp_size() != 0 {
+        if c.timestamp_size() != 0 || family.filters.is_set() {
             return Ok(this);
         }
         let with_tombstones = plan.input_files().filter(|f| f.tombstones.get().is_some());
@@ -97,10 +98,8 @@ fn covers(
     let first = Place::of_smallest(&file.smallest);
     let last = Place::of_largest(&file.largest, c);
     let mut covered = first;
-    for at in 0..tombstones.len() {
-        if tombstones.end(at).compare(&covered, c) != Ordering::Greater {
-            continue;
-        }
+    // Those behind end later, one after the other.
+    for at in tombstones.first_ending_after(&first)..tombstones.len() {
         let fragment = tombstones.get(at);
         let deletes = fragment
             .visible(oldest, None, c)

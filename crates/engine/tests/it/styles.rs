@@ -2,12 +2,14 @@
 
 use spanlith::options::{CfOptions, DbOptions, OptionTable, Temperature};
 use spanlith::{
-    BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, Db, ReadOptions,
+    BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, CompactionFilter, Db,
+    FilterDecision, FilterValue, ReadOptions,
 };
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_env::{Env, Executor, FaultFs, ManualExecutor, MemFs, VirtualClock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 struct World {
@@ -521,4 +523,45 @@ fn tables_under_a_range_tombstone_are_dropped_without_reading_them() {
     assert!(few * 4 < all, "{few} of {all}");
     // A snapshot sees what is deleted.
     assert!(compacted(0, 2000, true) > all / 2);
+}
+
+/// Counts what it is shown, and keeps it.
+#[derive(Default)]
+struct Shown(AtomicU64);
+
+impl CompactionFilter for Shown {
+    fn name(&self) -> &str {
+        "test.Shown"
+    }
+
+    fn filter(&self, _level: usize, _key: &[u8], _value: FilterValue<'_>) -> FilterDecision {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        FilterDecision::Keep
+    }
+}
+
+#[test]
+fn compaction_filters_are_shown_what_lies_under_a_range_tombstone() {
+    let filter = Arc::new(Shown::default());
+    let (env, ..) = Env::test(Arc::new(MemFs::new()), 3);
+    let mut o = CfOptions::default();
+    o.target_file_size_base = 4 << 10;
+    let db = Db::builder("/db").create_if_missing(true).no_info_log();
+    let db = db.env(env).cf_options(o).compaction_filter(filter.clone());
+    let db = db.open().unwrap();
+    let cf = db.default_cf();
+    let key = |n: u64| format!("key{n:05}");
+    for n in 0..2000 {
+        cf.put(key(n), format!("{:0100}", n * 7919)).unwrap();
+    }
+    cf.flush(true).unwrap();
+    cf.compact_range(None, None).unwrap();
+    cf.delete_range(key(0), key(2000)).unwrap();
+    cf.put(key(0), "first").unwrap();
+    cf.put(key(1999), "last").unwrap();
+    cf.flush(true).unwrap();
+    let before = filter.0.load(Ordering::Relaxed);
+    cf.compact_range(None, None).unwrap();
+    assert_eq!(filter.0.load(Ordering::Relaxed) - before, 2000);
+    assert_eq!(cf.iter().map(Result::unwrap).count(), 2);
 }
