@@ -1,7 +1,7 @@
 //! Compacting files that a caller names, and dropping the files of key ranges.
 
 use super::job::CompactionJob;
-use crate::core::{Engine, Family, supported_codec};
+use crate::core::{Engine, Family, settle_move, supported_codec};
 use crate::listener::CompactionInfo;
 use crate::options::{CompressionType, Temperature};
 use crate::picker::{NamedFiles, files_within, pick_files};
@@ -105,6 +105,7 @@ impl Engine {
             if let Some(codec) = codec {
                 plan.compression = codec;
             }
+            settle_move(&f.version, &family.cache.paths, &mut plan);
             let job = self.start_plan(&mut state, family.id, plan);
             state.manual_running += 1;
             job

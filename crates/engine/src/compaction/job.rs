@@ -244,18 +244,17 @@ impl Engine {
         }
     }
 
-    /// Marks the inputs and registers the output range. Requires: the state mutex. `None` if the
-    /// family was dropped.
+    /// Marks the inputs and registers the output range. Requires: the state mutex; [`settle_move`] was
+    /// asked. `None` if the family was dropped.
     pub(crate) fn start_plan(
         &self,
         state: &mut DbState,
         family: u32,
-        mut plan: CompactionPlan,
+        plan: CompactionPlan,
     ) -> Option<CompactionJob> {
         state.next_job += 1;
         let id = state.next_job;
         let f = state.family_mut(family)?;
-        settle_move(&f.version, &f.family.cache.paths, &mut plan);
         f.judged_at = self.c.env.clock.now_seconds();
         for file in plan.input_files() {
             debug_assert!(

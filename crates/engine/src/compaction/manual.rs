@@ -5,7 +5,7 @@
 use super::blob_gc::BlobGcChoice;
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
 use super::trim::Trim;
-use crate::core::{Engine, Family};
+use crate::core::{Engine, Family, settle_move};
 use crate::listener::FlushReason;
 use crate::options::{CompactionStyle, FlushOptions};
 use crate::picker::{
@@ -409,7 +409,8 @@ impl Engine {
                 drop(self.wait_changed(state));
                 continue;
             }
-            let mut picked = match pick(&self.picker_input(state.alive(family.id)?)) {
+            let f = state.alive(family.id)?;
+            let mut picked = match pick(&self.picker_input(f)) {
                 ManualOutcome::Nothing => return Ok(None),
                 ManualOutcome::Conflict if state.compactions_running > 0 => {
                     drop(self.wait_changed(state));
@@ -425,6 +426,7 @@ impl Engine {
             };
             // A file that is moved keeps what is to go.
             picked.plan.is_trivial_move &= manual.trim.is_none();
+            settle_move(&f.version, &family.cache.paths, &mut picked.plan);
             let job = self.start_plan(&mut state, family.id, picked.plan);
             drop(state);
             if let Some(job) = job {
