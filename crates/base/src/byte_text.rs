@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 /// The code point of byte 0.
 const FIRST: u32 = 0x0010_FF00;
+/// First byte of the encoding of that code point and of the 255 behind it.
+const FIRST_UTF8_BYTE: u8 = 0xf4;
 
 /// The byte that a code point stands for.
 fn byte_of(c: char) -> Option<u8> {
@@ -35,7 +37,9 @@ pub fn text_of_bytes(bytes: &[u8]) -> String {
 
 /// The bytes of a text.
 pub fn bytes_of_text(text: &str) -> Cow<'_, [u8]> {
-    if !text.chars().any(|c| byte_of(c).is_some()) {
+    // The encoding of all 256 code points begins with this byte, which few texts have.
+    let may_have_some = text.as_bytes().contains(&FIRST_UTF8_BYTE);
+    if !may_have_some || !text.chars().any(|c| byte_of(c).is_some()) {
         return Cow::Borrowed(text.as_bytes());
     }
     let mut bytes = Vec::with_capacity(text.len());

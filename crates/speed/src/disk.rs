@@ -173,7 +173,9 @@ impl SpeedDisk {
             }
             superblock.owner.clone_from(owner);
         }
-        let found = scan(&*device, &superblock, &directory, plant)?;
+        let mut found = scan(&*device, &superblock, &directory, plant)?;
+        let fronts = found.logs.iter_mut();
+        let fronts = fronts.map(|log| std::mem::take(&mut log.front)).collect();
         if let Some(damage) = &found.damage
             && !options.accept_damage
         {
@@ -224,7 +226,7 @@ impl SpeedDisk {
             gate: LogGate::default(),
             plant,
         });
-        disk.take_over();
+        disk.take_over(fronts);
         if !options.read_only {
             disk.pin(opened.superblock_slot)?;
         }
@@ -232,10 +234,10 @@ impl SpeedDisk {
     }
 
     /// Makes logs of what was found.
-    fn take_over(self: &Arc<Self>) {
+    fn take_over(self: &Arc<Self>, fronts: Vec<Vec<u8>>) {
         let mut free: BTreeSet<u32> = (0..self.layout.groups).collect();
         let mut logs = BTreeMap::new();
-        for found in &self.found.logs {
+        for (found, front) in self.found.logs.iter().zip(fronts) {
             for group in &found.entry.groups {
                 free.remove(group);
             }
@@ -245,6 +247,7 @@ impl SpeedDisk {
                 pages: found.pages.clone(),
                 len: found.bytes,
                 closed: Some(found.bytes),
+                front,
                 ..LogState::default()
             };
             let entry = &found.entry;

@@ -38,6 +38,8 @@ pub(crate) struct LogState {
     /// Durable writes under way behind the pages, in order, and bytes of them.
     pub(crate) flights: VecDeque<Listed>,
     pub(crate) ahead: u64,
+    /// Its first bytes, if the open kept them for the replay; given up once they were read to their end.
+    pub(crate) front: Vec<u8>,
     /// Payload of the last page while it may be written again.
     pub(crate) tail: Vec<u8>,
     /// Bytes that were found at the open or when it was closed, if it does not grow any more.
@@ -164,9 +166,16 @@ impl Log {
     fn read_some(&self, disk: &SpeedDisk, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let page_size = disk.layout().page_size as usize;
         let run: Vec<PageRef> = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             if offset >= state.len {
                 return Ok(0);
+            }
+            if let Some(kept) = state.front.get(offset as usize..).filter(|k| !k.is_empty()) {
+                let n = copy(kept, buf);
+                if n == kept.len() {
+                    state.front = Vec::new();
+                }
+                return Ok(n);
             }
             let at = state.pages.partition_point(|p| p.offset <= offset);
             let at = at.saturating_sub(1);

@@ -6,7 +6,7 @@
 //! A batch that is not there whole does not count. Nothing is changed here.
 
 use crate::directory::{Directory, LogEnd, LogEntry};
-use crate::page::{PageHeader, decode_page};
+use crate::page::{PAGE_HEADER, PageHeader, decode_page};
 use crate::plant::Plant;
 use crate::superblock::Superblock;
 use spanlith_base::Result;
@@ -14,6 +14,9 @@ use spanlith_env::BlockDevice;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
+
+/// Payload that a scan keeps, so that a replay behind it need not read and check the same pages again.
+const KEPT_BYTES: usize = 64 << 20;
 
 /// Where a part of a log stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,16 @@ pub struct FoundLog {
     /// Pages of this log that are whole and do not count, because one before them is missing.
     pub dropped_pages: u64,
     pub(crate) pages: Vec<PageRef>,
+    /// Its first bytes, as many as were kept.
+    pub(crate) front: Vec<u8>,
+}
+
+/// The pages of a log that are whole.
+struct Pages {
+    headers: Vec<PageHeader>,
+    /// Payload of pages that follow one another from the front, and which pages these are.
+    front: Vec<u8>,
+    kept: Vec<u32>,
 }
 
 /// Describes what a scan found.
@@ -69,24 +82,29 @@ pub(crate) fn scan(
     plant: Option<Plant>,
 ) -> Result<Scan> {
     let mut found = Vec::with_capacity(directory.logs.len());
+    let mut room = KEPT_BYTES;
     for entry in &directory.logs {
-        found.push(read_log(device, superblock, entry, plant)?);
+        let pages = read_log(device, superblock, entry, room, plant)?;
+        room -= pages.front.len();
+        found.push(pages);
     }
     Ok(judge(directory, found, plant))
 }
 
-/// All pages of a log that are whole.
+/// All pages of a log that are whole, and at most `room` bytes of its front.
 fn read_log(
     device: &dyn BlockDevice,
     superblock: &Superblock,
     entry: &LogEntry,
+    room: usize,
     plant: Option<Plant>,
-) -> Result<Vec<PageHeader>> {
+) -> Result<Pages> {
     let layout = &superblock.layout;
     let page_size = layout.page_size as usize;
     let pages_at_once = (READ_BYTES / page_size).max(1) as u32;
     let mut buf = vec![0; pages_at_once.min(layout.group_pages) as usize * page_size];
     let mut found = Vec::new();
+    let (mut front, mut kept) = (Vec::new(), Vec::new());
     for &group in &entry.groups {
         let first = layout.first_page(group);
         let mut done = 0;
@@ -111,6 +129,12 @@ fn read_log(
                     LogEnd::Open(_) | LogEnd::Broken(_) => true,
                 };
                 if is_ours && is_kept && header.page == first + done + i as u32 {
+                    let payload = bytes.get(PAGE_HEADER..PAGE_HEADER + header.len as usize);
+                    let payload = payload.unwrap_or_default();
+                    if header.offset == front.len() as u64 && front.len() + payload.len() <= room {
+                        front.extend_from_slice(payload);
+                        kept.push(header.page);
+                    }
                     found.push(header);
                 }
             }
@@ -119,12 +143,16 @@ fn read_log(
     }
     found.sort_by_key(|h| h.ordinal);
     found.dedup_by_key(|h| h.ordinal);
-    Ok(found)
+    Ok(Pages {
+        headers: found,
+        front,
+        kept,
+    })
 }
 
 /// Which of the pages found count.
-fn judge(directory: &Directory, found: Vec<Vec<PageHeader>>, plant: Option<Plant>) -> Scan {
-    let mut above: Vec<PageHeader> = found.iter().flatten().copied().collect();
+fn judge(directory: &Directory, found: Vec<Pages>, plant: Option<Plant>) -> Scan {
+    let mut above: Vec<PageHeader> = found.iter().flat_map(|f| &f.headers).copied().collect();
     above.retain(|h| h.ordinal >= directory.floor);
     above.sort_by_key(|h| h.ordinal);
     let mut next = directory.floor;
@@ -151,9 +179,9 @@ fn judge(directory: &Directory, found: Vec<Vec<PageHeader>>, plant: Option<Plant
         )
     });
     let mut logs = Vec::with_capacity(found.len());
-    for (entry, headers) in directory.logs.iter().zip(found) {
-        let log = assemble(entry, &headers, next);
-        let counted = headers.iter().filter(|h| h.ordinal < next).count();
+    for (entry, pages) in directory.logs.iter().zip(found) {
+        let counted = pages.headers.iter().filter(|h| h.ordinal < next).count();
+        let log = assemble(entry, pages, next);
         let is_short = match entry.end {
             LogEnd::Closed(end) => log.bytes != end,
             LogEnd::Open(durable) => log.bytes < durable || log.pages.len() < counted,
@@ -177,7 +205,12 @@ fn judge(directory: &Directory, found: Vec<Vec<PageHeader>>, plant: Option<Plant
 }
 
 /// The front of a log: its pages below `next`, as far as they follow one another.
-fn assemble(entry: &LogEntry, headers: &[PageHeader], next: u64) -> FoundLog {
+fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
+    let Pages {
+        headers,
+        mut front,
+        kept,
+    } = found;
     let mut pages = Vec::new();
     let mut bytes = 0u64;
     for header in headers.iter().take_while(|h| h.ordinal < next) {
@@ -192,7 +225,14 @@ fn assemble(entry: &LogEntry, headers: &[PageHeader], next: u64) -> FoundLog {
             len: header.len,
         });
     }
+    // The front is what the pages that count say, as far as it was made of them.
+    let same = pages
+        .iter()
+        .zip(&kept)
+        .take_while(|(p, page)| p.page == **page);
+    front.truncate(same.map(|(p, _)| usize::from(p.len)).sum());
     FoundLog {
+        front,
         entry: entry.clone(),
         bytes,
         dropped_pages: (headers.len() - pages.len()) as u64,
@@ -203,6 +243,13 @@ fn assemble(entry: &LogEntry, headers: &[PageHeader], next: u64) -> FoundLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{SpeedDisk, SpeedOptions};
+    use crate::emulated::{EmulatedDevice, Profile};
+    use crate::format::{FormatOptions, format_disk};
+    use crate::writer::LogFile;
+    use spanlith_env::WritableFile;
+    use std::path::Path;
+    use std::sync::Arc;
 
     fn page(ordinal: u64, index: u16, batch: u16, offset: u64) -> PageHeader {
         PageHeader {
@@ -230,7 +277,12 @@ mod tests {
                 groups: vec![0],
             }],
         };
-        judge(&directory, vec![pages.to_vec()], None)
+        let pages = Pages {
+            headers: pages.to_vec(),
+            front: Vec::new(),
+            kept: Vec::new(),
+        };
+        judge(&directory, vec![pages], None)
     }
 
     #[test]
@@ -241,6 +293,61 @@ mod tests {
         assert_eq!((scan.dropped_pages(), scan.damage), (2, None));
         let whole = [&pages[..], &[page(8, 2, 3, 30)]].concat();
         assert_eq!(found(&whole, LogEnd::Open(0)).logs[0].bytes, 40);
+    }
+
+    /// X-SD-10: a replay reads what the open has read already; whoever reads once more reads the device.
+    #[test]
+    fn the_first_reader_after_an_open_reads_no_page_again() {
+        let open = |device: &Arc<EmulatedDevice>| {
+            SpeedDisk::open(device.clone(), &SpeedOptions::default()).unwrap()
+        };
+        let profile = Profile::by_name("O").unwrap();
+        let device = Arc::new(EmulatedDevice::new(profile, 4 << 20));
+        let format = FormatOptions {
+            group_bytes: 64 << 10,
+            ..FormatOptions::default()
+        };
+        format_disk(&*device, &format, [3; 16]).unwrap();
+        let disk = open(&device);
+        let log = disk.create_log(5).unwrap();
+        let mut file = LogFile::new(disk.clone(), log, Path::new("log"));
+        let mut written = Vec::new();
+        for n in 0..60u8 {
+            let bytes = vec![n; 100 + 90 * usize::from(n)];
+            // Pages that are written again, whole batches, and flushes.
+            if n % 3 == 0 {
+                file.expect_sync();
+            }
+            file.append(&bytes).unwrap();
+            if n % 3 == 0 || n % 7 == 0 {
+                file.sync().unwrap();
+            }
+            written.extend_from_slice(&bytes);
+        }
+        drop((file, disk));
+        let disk = open(&device);
+        let log = disk.log(5).unwrap();
+        let read = || {
+            let before = device.requests();
+            let mut found = Vec::new();
+            let mut part = [0; 3000];
+            loop {
+                let n = log.read_at(&disk, found.len() as u64, &mut part).unwrap();
+                found.extend_from_slice(&part[..n]);
+                if n == 0 {
+                    break;
+                }
+            }
+            assert!(
+                found == written,
+                "{} of {} bytes",
+                found.len(),
+                written.len()
+            );
+            device.requests() - before
+        };
+        assert_eq!(read(), 0);
+        assert!(read() > 0, "the memory was given back");
     }
 
     #[test]

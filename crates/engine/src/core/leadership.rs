@@ -12,7 +12,7 @@
 use super::LeaderState;
 use super::state::rank;
 use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// See the head of the module.
 pub(crate) struct Leadership {
@@ -23,6 +23,8 @@ pub(crate) struct Leadership {
     /// Threads that wait for a landing, one at most but for spurious ones: they hold the lock.
     waiting: Mutex<u32>,
     landed: Condvar,
+    /// How long the sync of a group in flight takes, smoothed, in nanoseconds. Relaxed: a hint.
+    sync_nanos: AtomicU64,
 }
 
 impl Leadership {
@@ -32,6 +34,7 @@ impl Leadership {
             in_flight: AtomicU32::new(0),
             waiting: Mutex::new(rank::LEAF, 0),
             landed: Condvar::new(),
+            sync_nanos: AtomicU64::new(0),
         }
     }
 
@@ -71,6 +74,18 @@ impl Leadership {
             waiting = self.landed.wait(waiting);
         }
         *waiting -= 1;
+    }
+
+    /// How long the sync of a group in flight takes.
+    pub(crate) fn sync_nanos(&self) -> u64 {
+        self.sync_nanos.load(Ordering::Relaxed)
+    }
+
+    /// The sync of a group has taken so long.
+    pub(crate) fn note_sync(&self, nanos: u64) {
+        let old = self.sync_nanos();
+        self.sync_nanos
+            .store((old * 7 + nanos) / 8, Ordering::Relaxed);
     }
 
     /// A group is in flight from now on. Requires: the lock.

@@ -26,11 +26,12 @@ impl Engine {
             is_newer |= of_family.is_newer;
             before = Some(of_family.clone());
         }
-        let text = options_file_head(&self.options(), is_newer) + &families;
+        let head = options_file_head(&self.options(), is_newer);
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
         let mut file = fs.create(&temp, IoActivity::Other)?;
-        file.append(&bytes_of_text(&text))?;
+        file.append(&bytes_of_text(&head))?;
+        file.append(&bytes_of_text(&families))?;
         file.sync()?;
         file.close()?;
         let number = self.new_file_number();
@@ -55,9 +56,14 @@ impl Engine {
         });
         let own = &self.options().own;
         let mut new = Sidecar::new(&self.c.db_id, options_file, own, families);
+        let own_dir = env.fs.absolute(dir);
         for f in self.families.load_full().iter() {
+            // Most families have all tables there, under the same name.
+            if f.cache.paths.users().all(|d| d == dir) {
+                continue;
+            }
             let dirs: Vec<_> = f.cache.paths.users().map(|d| env.fs.absolute(d)).collect();
-            if dirs.iter().any(|d| *d != env.fs.absolute(dir)) {
+            if dirs.iter().any(|d| *d != own_dir) {
                 new.directories.push((f.name.clone(), dirs));
             }
         }

@@ -129,9 +129,12 @@ impl Engine {
         if !self.may_take_off(&leader) {
             return false;
         }
-        let mut group = self
-            .queue
-            .form(waiter, self.taking(own(waiter).payload.bytes()));
+        let mut take = self.taking(own(waiter).payload.bytes());
+        let mut group = self.queue.form(waiter, &mut take);
+        if leader.sync_group > group.len() {
+            let patience = self.leader.sync_nanos() / 8;
+            self.await_company(leader.sync_group, patience, &mut group, take);
+        }
         let Some(load) = self.load_of(&leader, &mut group) else {
             return false;
         };
@@ -149,8 +152,9 @@ impl Engine {
                 drop(leader);
                 self.queue.pass_on(&flight.group);
                 flight.has_passed_on = true;
-                let timed = self.timed();
+                let (timed, began) = (self.timed(), self.nanos());
                 let synced = sync.end();
+                self.leader.note_sync(self.nanos().saturating_sub(began));
                 self.record_since(timed, Histogram::WalFileSyncMicros);
                 flight.finish(synced, &mut stages);
             }
@@ -246,6 +250,7 @@ impl Engine {
         };
         if begun.is_some() {
             self.witness_next(leader);
+            leader.sync_group = flight.group.len();
         }
         Ok(begun)
     }

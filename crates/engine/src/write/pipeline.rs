@@ -322,7 +322,7 @@ impl Engine {
         };
         let group = &mut carried.group;
         if leader.sync_group > group.len() && own(waiter).sync {
-            self.await_company(&leader, group, take);
+            self.await_company(leader.sync_group, leader.sync_nanos / 8, group, take);
         }
         let done = room.and_then(|()| self.carry(waiter, &mut leader, group, parts));
         if let Err(e) = done {
@@ -443,18 +443,19 @@ impl Engine {
         }
     }
 
-    /// Waits for writers that synced together last time and are on their way back, for at most an
+    /// Waits for `most` writers, who synced together last time and are on their way back, for at most `patience`, an
     /// eighth of a sync: one sync for all is cheaper than one each. A lone writer never gets here.
     #[cold]
-    fn await_company(
+    pub(super) fn await_company(
         &self,
-        leader: &LeaderState,
+        most: usize,
+        patience: u64,
         group: &mut Group<Request<'static>>,
         mut take: impl FnMut(&mut Request<'static>, &mut Request<'static>) -> bool,
     ) {
         let clock = &self.c.env.clock;
-        let until = clock.monotonic_nanos() + leader.sync_nanos / 8;
-        while group.len() < leader.sync_group && clock.monotonic_nanos() < until {
+        let until = clock.monotonic_nanos() + patience;
+        while group.len() < most && clock.monotonic_nanos() < until {
             thread::yield_now();
             if !self.queue.grow(group, &mut take) {
                 return;
