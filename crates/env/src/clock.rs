@@ -28,6 +28,10 @@ impl Clock for SystemClock {
         crate::sys::thread_cpu_nanos()
     }
 
+    fn is_of_machine(&self) -> bool {
+        true
+    }
+
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
     }

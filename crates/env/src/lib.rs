@@ -23,6 +23,7 @@ pub mod rng;
 pub mod sst_file_manager;
 mod sys;
 mod system;
+mod ticks;
 pub mod timed;
 mod together;
 pub mod trace;
@@ -45,6 +46,7 @@ pub use rate_limiter::{IoDirection, IoPriority, RateLimiter, RateLimiterMode, Ra
 pub use rng::{SeededRng, SystemRng};
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
 pub use sys::{thread_number, usable_size};
+pub use ticks::Ticks;
 pub use timed::TimedFs;
 pub use together::read_together;
 pub use trace::TraceFs;

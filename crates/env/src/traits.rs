@@ -329,6 +329,10 @@ pub trait Clock: Send + Sync {
     fn thread_cpu_nanos(&self) -> u64 {
         0
     }
+    /// Returns whether its time is the machine's, so that others that know that may be asked instead.
+    fn is_of_machine(&self) -> bool {
+        false
+    }
     /// Sleeps; a virtual clock advances instead.
     fn sleep(&self, duration: Duration);
     /// Seconds since the epoch.

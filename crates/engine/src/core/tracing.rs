@@ -124,7 +124,7 @@ impl Engine {
         t.filter.store(options.filter, Ordering::Relaxed);
         t.is_ordered
             .store(options.preserve_write_order, Ordering::Relaxed);
-        let old = t.queries.replace(Some(Arc::new(recorder)));
+        let old = t.queries.replace(Some(recorder));
         self.set_trace_gates();
         if let Some(old) = old
             && let Err(e) = old.finish()
@@ -139,7 +139,7 @@ impl Engine {
         fs: &dyn FileSystem,
         path: &Path,
         how: &RecorderOptions,
-    ) -> Result<Recorder> {
+    ) -> Result<Arc<Recorder>> {
         let clock = self.c.env.clock.clone();
         Recorder::create(fs, clock, path, how, tell(&self.c.log))
     }

@@ -88,7 +88,7 @@ impl BlockTrace {
     ///
     /// # Errors
     /// `Busy` if one is being written.
-    pub(crate) fn start(&self, recorder: Recorder, options: &BlockTraceOptions) -> Result<()> {
+    pub(crate) fn start(&self, recorder: Arc<Recorder>, options: &BlockTraceOptions) -> Result<()> {
         let one_of = options.sampling_frequency;
         let turn_on = || {
             self.records.sampling.store(one_of, Ordering::Relaxed);

@@ -43,7 +43,7 @@ impl CallTrace {
     ///
     /// # Errors
     /// `Busy` if one is being written.
-    pub(crate) fn start(&self, recorder: Recorder) -> Result<()> {
+    pub(crate) fn start(&self, recorder: Arc<Recorder>) -> Result<()> {
         match self.records.begin(recorder, || self.switch.turn(true)) {
             true => Ok(()),
             false => Err(busy()),

@@ -38,16 +38,31 @@ pub fn put_access_header(to: &mut Vec<u8>) {
 /// Payload of a write before the bytes of its batch, which are `len`.
 #[inline]
 pub fn put_write_head(to: &mut Vec<u8>, len: usize) {
-    put_fixed64(to, 1 << member::WRITE_BATCH);
-    put_varint32(to, u32::try_from(len).unwrap_or(u32::MAX));
+    to.extend_from_slice(&u64::to_le_bytes(1 << member::WRITE_BATCH));
+    put_len(to, len);
 }
 
 /// Payload of a get.
 #[inline]
 pub fn put_get(to: &mut Vec<u8>, cf: u32, key: &[u8]) {
-    put_fixed64(to, 1 << member::GET_FAMILY | 1 << member::GET_KEY);
-    put_fixed32(to, cf);
-    put_length_prefixed(to, key);
+    let mut head = [0; 12];
+    head[..8].copy_from_slice(&u64::to_le_bytes(
+        1 << member::GET_FAMILY | 1 << member::GET_KEY,
+    ));
+    head[8..].copy_from_slice(&cf.to_le_bytes());
+    to.extend_from_slice(&head);
+    put_len(to, key.len());
+    to.extend_from_slice(key);
+}
+
+/// A length as those of most keys and batches are, without a loop.
+#[inline]
+fn put_len(to: &mut Vec<u8>, len: usize) {
+    match len {
+        0..0x80 => to.push(len as u8),
+        0x80..0x4000 => to.extend_from_slice(&[len as u8 | 0x80, (len >> 7) as u8]),
+        _ => put_varint32(to, u32::try_from(len).unwrap_or(u32::MAX)),
+    }
 }
 
 /// Payload of a seek in either direction. Bounds that are empty are not recorded.

@@ -19,6 +19,7 @@ mod options;
 mod query;
 mod reader;
 mod recorder;
+mod ring;
 mod sink;
 #[cfg(test)]
 mod tests;

@@ -1,42 +1,47 @@
 //! Writing a trace while callers are served.
 //!
-//! Each thread appends its records to a buffer of its own, under a lock that nobody else wants but now and then. The
-//! thread whose buffer is full takes what all buffers hold and merges it into the file ([`super::sink`]), so that the
-//! file is a trace at any moment and its memory is bounded. Records are ordered by a clock that never goes back and that
-//! is read under the lock of the buffer: a call that ended before another began stands before it. The writer merges what
-//! is older than its own look at the clock, taken before it locks the buffers: what comes later cannot be older.
+//! Each thread fills a ring of its own ([`super::ring`]), without a lock. A thread of the trace empties all of them a hundred
+//! times a second, or when one is half full, and merges them into the file ([`super::sink`]), so that the file is a
+//! trace at any moment and its memory is bounded. A caller that finds its ring full writes itself: nothing is lost. Where time is
+//! not the machine's there is no such thread, and callers write.
+//!
+//! Records are ordered by stamps that callers take as they come in, of the processor's counter if the machine has one that
+//! can be trusted, which costs half of a look at a clock. A call that ended before another began stands before it: the
+//! writer merges what is older than its own stamp, taken before it looks at any ring. A record that reaches its ring
+//! only then is of a call that had not done anything yet, so all that began after it ended have later stamps than the
+//! writer's.
 //!
 //! [`Tap`] is the switch: off, it costs one relaxed load. A file that cannot be written stops the trace and nothing else.
 
 use super::encode::{put_access_header, put_query_header, put_record};
 use super::extension::Extension;
 use super::kinds;
-use super::sink::{EXTENSION, Sink, Times};
+use super::ring::{Fill, Producer, RECORD_MAX, Ring};
+use super::sink::{EXTENSION, Moment, Sink, Times};
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, Result};
-use spanlith_env::{Clock, FileSystem, IoActivity};
+use spanlith_env::{Clock, FileSystem, IoActivity, Ticks};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
 
 /// The file, held during I/O; below the locks of file systems.
 const SINK_RANK: u8 = 94;
 /// Buffers, their list and the switch. None is held while another is taken.
 const LEAF_RANK: u8 = 95;
 
-/// Bytes of a buffer at which its thread writes.
-const WRITE_AT: usize = 64 << 10;
-/// Bytes at which it waits for another thread that writes.
-const WAIT_AT: usize = 1 << 20;
+/// Time between two looks of the trace's thread at the rings.
+const LOOKS: Duration = Duration::from_millis(10);
+/// Ticks that the writer's stamp is put back: much more than the instructions that a processor has under way take.
+const MARGIN: u64 = 30_000;
 /// Largest payload: its length has 32 bits.
 const PAYLOAD_MAX: usize = u32::MAX as usize;
 
 /// Bytes of a record before its payload.
 pub(super) const HEAD: usize = 13;
-
-/// Bytes of a record of a usual size.
-const USUAL: usize = 256;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -96,21 +101,70 @@ pub(crate) struct Ticket {
     began: u64,
 }
 
-/// The buffer of one thread.
-struct Buffer {
-    index: u32,
-    state: Mutex<Buffered>,
+/// Where stamps come from.
+#[derive(Clone)]
+enum Stamps {
+    Ticks(Ticks, Arc<dyn Clock>),
+    Clock(Arc<dyn Clock>),
 }
 
-#[derive(Default)]
-struct Buffered {
-    /// Records with the clock's nanoseconds instead of timestamps.
-    bytes: Vec<u8>,
-    /// Records of the trace so far.
-    places: u64,
-    /// Requests since the last one that was recorded.
-    skipped: u64,
-    is_closed: bool,
+impl Stamps {
+    fn of(clock: Arc<dyn Clock>) -> Self {
+        match Ticks::of_machine() {
+            Some(ticks) if clock.is_of_machine() => Self::Ticks(ticks, clock),
+            _ => Self::Clock(clock),
+        }
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        match self {
+            Self::Ticks(ticks, _) => ticks.now(),
+            Self::Clock(clock) => clock.monotonic_nanos(),
+        }
+    }
+
+    /// A stamp that no record has that is pushed from now on by a call that begins from now on.
+    fn until(&self) -> u64 {
+        match self {
+            Self::Ticks(ticks, _) => ticks.now().saturating_sub(MARGIN),
+            Self::Clock(clock) => clock.monotonic_nanos(),
+        }
+    }
+
+    /// A stamp and the clock at that moment.
+    fn moment(&self) -> Moment {
+        match self {
+            Self::Ticks(ticks, clock) => {
+                // The quickest of a few looks: the thread may be stopped between two readings.
+                let look = |_| {
+                    let before = ticks.now();
+                    let nanos = clock.monotonic_nanos();
+                    let stamp = ticks.now();
+                    (stamp.saturating_sub(before), Moment { stamp, nanos })
+                };
+                let quickest = (0..4).map(look).min_by_key(|(took, _)| *took);
+                quickest.map_or(Moment::default(), |(_, moment)| moment)
+            }
+            Self::Clock(clock) => {
+                let nanos = clock.monotonic_nanos();
+                Moment {
+                    stamp: nanos,
+                    nanos,
+                }
+            }
+        }
+    }
+}
+
+/// States of a recorder.
+mod state {
+    /// Records.
+    pub const ON: u8 = 0;
+    /// Counts what it does not record: the file is full, or could not be written.
+    pub const STOPPED: u8 = 1;
+    /// Is over.
+    pub const ENDED: u8 = 2;
 }
 
 /// Told once, when a trace stops by itself.
@@ -120,22 +174,26 @@ pub(crate) type OnStop = Box<dyn Fn(&Error) + Send + Sync>;
 pub(crate) struct Recorder {
     id: u64,
     kind: TraceKind,
-    clock: Arc<dyn Clock>,
+    stamps: Stamps,
     sampling: u64,
     with_extension: bool,
-    /// Nothing more is recorded. Relaxed: a hint.
-    stopped: AtomicBool,
+    /// One of [`state`]. Relaxed: what is recorded beside the end of a trace may be in it or not.
+    state: AtomicU8,
     dropped: AtomicU64,
     buffers: Mutex<Buffers>,
     sink: Mutex<Sink>,
+    /// The thread that writes, while there is one.
+    writer: Mutex<Option<JoinHandle<()>>>,
     on_stop: OnStop,
 }
 
 struct Buffers {
-    all: Vec<Arc<Buffer>>,
+    all: Vec<Arc<Ring>>,
     /// Number of the next one; none is given twice.
     next: u32,
     is_closed: bool,
+    /// The thread that writes.
+    writer: Option<Thread>,
 }
 
 /// The file beside a trace, with what becomes of its requests: [`super::Extension`].
@@ -153,7 +211,7 @@ impl Recorder {
         path: &Path,
         options: &RecorderOptions,
         on_stop: OnStop,
-    ) -> Result<Self> {
+    ) -> Result<Arc<Self>> {
         let mut file = fs.create(path, IoActivity::Other)?;
         let timestamp = clock.now_micros();
         let mut head = Vec::new();
@@ -178,15 +236,17 @@ impl Recorder {
                 nanos: clock.monotonic_nanos(),
             },
         };
-        let sink = Sink::new(file, extension, times, options.max_bytes);
-        Ok(Self {
+        let is_of_machine = clock.is_of_machine();
+        let stamps = Stamps::of(clock);
+        let sink = Sink::new(file, extension, times, stamps.moment(), options.max_bytes);
+        let recorder = Arc::new(Self {
             kind: options.kind,
             // Relaxed: it only has to be another one.
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            clock,
+            stamps,
             sampling: options.sampling,
             with_extension: options.with_extension,
-            stopped: AtomicBool::new(false),
+            state: AtomicU8::new(state::ON),
             dropped: AtomicU64::new(0),
             buffers: Mutex::new(
                 LEAF_RANK,
@@ -194,100 +254,152 @@ impl Recorder {
                     all: Vec::new(),
                     next: 0,
                     is_closed: false,
+                    writer: None,
                 },
             ),
             sink: Mutex::new(SINK_RANK, sink),
+            writer: Mutex::new(LEAF_RANK, None),
             on_stop,
-        })
+        });
+        if is_of_machine {
+            recorder.start_writer();
+        }
+        Ok(recorder)
     }
 
-    fn new_buffer(&self) -> Option<Arc<Buffer>> {
+    /// Starts the thread that writes. Without one callers write, too.
+    fn start_writer(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        let thread = std::thread::Builder::new().name("spanlith-trace".to_string());
+        if let Ok(handle) = thread.spawn(move || write_on(&weak)) {
+            self.buffers.lock().writer = Some(handle.thread().clone());
+            *self.writer.lock() = Some(handle);
+        }
+    }
+
+    fn new_buffer(&self) -> Option<Producer> {
         let mut buffers = self.buffers.lock();
         if buffers.is_closed {
             return None;
         }
-        let index = buffers.next;
+        let producer = Ring::new(buffers.next);
         buffers.next += 1;
-        let buffer = Arc::new(Buffer {
-            index,
-            state: Mutex::new(LEAF_RANK, Buffered::default()),
-        });
-        buffers.all.push(buffer.clone());
-        Some(buffer)
+        buffers.all.push(producer.ring.clone());
+        Some(producer)
     }
 
     /// Records a request of this moment; `encode` appends its payload.
     #[inline]
     fn record(
         &self,
-        buffer: &Buffer,
+        buffer: &Producer,
         kind: u8,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Option<Ticket> {
-        if self.stopped.load(Ordering::Relaxed) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        let mut state = buffer.state.lock();
-        if state.is_closed {
-            return None;
+        if self.state.load(Ordering::Relaxed) != state::ON {
+            return self.leave_out();
         }
         if self.sampling > 1 {
-            state.skipped += 1;
-            if state.skipped < self.sampling {
+            let skipped = buffer.skipped.get() + 1;
+            buffer.skipped.set(skipped % self.sampling);
+            if skipped < self.sampling {
                 return None;
             }
-            state.skipped = 0;
         }
-        let began = self.clock.monotonic_nanos();
-        let bytes = &mut state.bytes;
-        // At once for all pieces of a usual record.
-        bytes.reserve(USUAL);
-        let at = begin(bytes, began, kind);
-        encode(bytes);
-        if !end(bytes, at) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-            return None;
+        let began = self.stamps.now();
+        let pushed = buffer.with_record(began, kind, encode, |record| self.push(buffer, record));
+        if !pushed {
+            return self.leave_out();
         }
-        let len = bytes.len();
-        let place = state.places;
-        state.places += 1;
-        drop(state);
-        if len >= WRITE_AT {
-            self.write_out(len >= WAIT_AT);
-        }
+        let place = buffer.places.get();
+        buffer.places.set(place + 1);
         Some(Ticket {
             recorder: self.id,
-            thread: buffer.index,
+            thread: buffer.ring.index,
             place,
             began,
         })
     }
 
-    /// Notes what became of a request; its ordinal, and its time if that is 0, are found here.
-    fn extend(&self, buffer: &Buffer, ticket: Ticket, mut extension: Extension) {
-        let mut state = buffer.state.lock();
-        if state.is_closed {
-            return;
+    #[cold]
+    fn leave_out(&self) -> Option<Ticket> {
+        if self.state.load(Ordering::Relaxed) != state::ENDED {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        let now = self.clock.monotonic_nanos();
-        if extension.nanos == 0 {
-            extension.nanos = now.saturating_sub(ticket.began);
+        None
+    }
+
+    /// Appends a record; false if that cannot be.
+    #[inline]
+    fn push(&self, buffer: &Producer, record: &[u8]) -> bool {
+        if record.len() <= RECORD_MAX
+            && let Some(fill) = buffer.push(record)
+        {
+            if fill == Fill::Half {
+                self.tell();
+            }
+            return true;
         }
-        let bytes = &mut state.bytes;
-        let at = begin(bytes, now, EXTENSION);
-        bytes.extend_from_slice(&ticket.thread.to_le_bytes());
-        bytes.extend_from_slice(&ticket.place.to_le_bytes());
-        extension.encode(bytes);
-        end(bytes, at);
-        let len = bytes.len();
-        drop(state);
-        if len >= WRITE_AT {
-            self.write_out(len >= WAIT_AT);
+        self.push_on(buffer, record)
+    }
+
+    /// A ring is half full.
+    #[cold]
+    fn tell(&self) {
+        let writer = self.buffers.lock().writer.clone();
+        match writer {
+            Some(writer) => writer.unpark(),
+            None => self.write_out(false),
         }
     }
 
-    /// Moves what buffers hold into the file, unless another thread does and `waits` is false.
+    /// Makes room for a record, or hands one over that is too large for a ring.
+    #[cold]
+    fn push_on(&self, buffer: &Producer, record: &[u8]) -> bool {
+        if record.len() - HEAD > PAYLOAD_MAX {
+            return false;
+        }
+        loop {
+            self.write_out(true);
+            if record.len() > RECORD_MAX {
+                let mut sink = self.sink.lock();
+                if self.state.load(Ordering::Relaxed) != state::ON {
+                    return false;
+                }
+                // What this thread recorded before comes first; it records nothing meanwhile.
+                sink.take(&buffer.ring);
+                sink.take_large(buffer.ring.index, record);
+                return true;
+            }
+            if self.state.load(Ordering::Relaxed) != state::ON {
+                return false;
+            }
+            if buffer.push(record).is_some() {
+                return true;
+            }
+        }
+    }
+
+    /// Notes what became of a request; its ordinal, and its time if that is 0, are found here.
+    fn extend(&self, buffer: &Producer, ticket: Ticket, extension: Extension) {
+        if self.state.load(Ordering::Relaxed) == state::ENDED {
+            return;
+        }
+        let now = self.stamps.now();
+        let took = match extension.nanos {
+            0 => now.saturating_sub(ticket.began),
+            _ => 0,
+        };
+        let encode = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(&ticket.thread.to_le_bytes());
+            bytes.extend_from_slice(&ticket.place.to_le_bytes());
+            bytes.extend_from_slice(&took.to_le_bytes());
+            extension.encode(bytes);
+        };
+        buffer.with_record(now, EXTENSION, encode, |record| self.push(buffer, record));
+    }
+
+    /// Moves what rings hold into the file, unless another thread does and `waits` is false.
     #[cold]
     fn write_out(&self, waits: bool) {
         let sink = match waits {
@@ -295,37 +407,38 @@ impl Recorder {
             false => self.sink.try_lock(),
         };
         let Some(mut sink) = sink else { return };
-        // Before the buffers are locked: see above.
-        let until = self.clock.monotonic_nanos();
-        self.collect(&mut sink, false);
-        let failed = sink.merge(until);
+        if self.state.load(Ordering::Relaxed) == state::ENDED {
+            return;
+        }
+        // Before any ring is looked at: see above.
+        let until = self.stamps.until();
+        self.collect(&mut sink);
+        let failed = sink.merge(until, self.stamps.moment());
         let is_full = sink.is_full();
         drop(sink);
         if is_full || failed.is_some() {
-            self.stopped.store(true, Ordering::Relaxed);
+            // Not over the end, which may have come.
+            let (on, stopped) = (state::ON, state::STOPPED);
+            let _ = self
+                .state
+                .compare_exchange(on, stopped, Ordering::Relaxed, Ordering::Relaxed);
         }
         if let Some(e) = failed {
             (self.on_stop)(&e);
         }
     }
 
-    fn collect(&self, sink: &mut Sink, is_last: bool) {
-        let buffers = {
-            let mut buffers = self.buffers.lock();
-            buffers.is_closed |= is_last;
-            buffers.all.clone()
-        };
+    fn collect(&self, sink: &mut Sink) {
+        let buffers = self.buffers.lock().all.clone();
         let mut gone = Vec::new();
-        for buffer in &buffers {
-            // A thread that is gone: nobody but the list and this copy has its buffer. Looked at before its bytes are taken,
-            // since until it goes it may add some. Acquire: the lock below comes after its last one.
-            if Arc::strong_count(buffer) == 2 {
+        for ring in &buffers {
+            // A thread that is gone: nobody but the list and this copy has its ring. Looked at before its records are taken,
+            // since until it goes it may add some. Acquire: what is loaded below comes after its last one.
+            if Arc::strong_count(ring) == 2 {
                 fence(Ordering::Acquire);
-                gone.push(buffer.index);
+                gone.push(ring.index);
             }
-            let mut state = buffer.state.lock();
-            state.is_closed |= is_last;
-            sink.take(buffer.index, &mut state.bytes);
+            sink.take(ring);
         }
         if !gone.is_empty() {
             self.buffers.lock().all.retain(|b| !gone.contains(&b.index));
@@ -335,7 +448,7 @@ impl Recorder {
 
     /// Returns whether it takes no more records.
     fn is_over(&self) -> bool {
-        self.buffers.lock().is_closed
+        self.state.load(Ordering::Relaxed) == state::ENDED
     }
 
     /// Ends the trace.
@@ -343,20 +456,47 @@ impl Recorder {
     /// # Errors
     /// Why it stopped earlier; of the file. What was written is there in any case.
     pub(crate) fn finish(&self) -> Result<TraceSummary> {
+        let writer = {
+            let mut buffers = self.buffers.lock();
+            buffers.is_closed = true;
+            buffers.writer.take()
+        };
         let mut sink = self.sink.lock();
-        self.collect(&mut sink, true);
-        sink.merge(u64::MAX);
-        let now = self.clock.monotonic_nanos();
-        let mut summary = sink.finish(self.kind.has_end().then_some(now))?;
+        self.state.store(state::ENDED, Ordering::Relaxed);
+        if let Some(writer) = writer {
+            writer.unpark();
+        }
+        self.collect(&mut sink);
+        let now = self.stamps.moment();
+        sink.merge(u64::MAX, now);
+        let finished = sink.finish(self.kind.has_end().then_some(now));
+        drop(sink);
+        let writer = self.writer.lock().take();
+        if let Some(writer) = writer {
+            // It does nothing any more; one that panicked has said so.
+            let _ = writer.join();
+        }
+        let mut summary = finished?;
         summary.dropped += self.dropped.load(Ordering::Relaxed);
         Ok(summary)
+    }
+}
+
+/// Empties rings until the trace is over.
+fn write_on(recorder: &Weak<Recorder>) {
+    loop {
+        std::thread::park_timeout(LOOKS);
+        let Some(recorder) = recorder.upgrade().filter(|r| !r.is_over()) else {
+            return;
+        };
+        recorder.write_out(false);
     }
 }
 
 /// A buffer of the calling thread, and the trace it belongs to.
 struct Attached {
     recorder: Arc<Recorder>,
-    buffer: Arc<Buffer>,
+    buffer: Producer,
 }
 
 thread_local! {
@@ -413,12 +553,12 @@ impl Tap {
     }
 
     /// Puts a trace in place if none is being written, and has `also` happen before it can end; false if one is.
-    pub(super) fn begin(&self, recorder: Recorder, also: impl FnOnce()) -> bool {
+    pub(super) fn begin(&self, recorder: Arc<Recorder>, also: impl FnOnce()) -> bool {
         let mut current = self.current.lock();
         let begins = current.is_none();
         if begins {
             self.id.store(recorder.id, Ordering::Relaxed);
-            *current = Some(Arc::new(recorder));
+            *current = Some(recorder);
             also();
         }
         begins
@@ -437,25 +577,13 @@ impl Tap {
     /// As [`Self::record`], into a buffer of the caller, who sees to the order of records.
     pub(crate) fn record_in(&self, ordered: &Ordered, kind: u8, encode: impl FnOnce(&mut Vec<u8>)) {
         let id = self.id.load(Ordering::Relaxed);
-        let of = |a: &Attached| (a.recorder.clone(), a.buffer.clone());
-        let found = ordered
-            .0
-            .lock()
-            .as_ref()
-            .filter(|a| a.recorder.id == id)
-            .map(of);
-        let (recorder, buffer) = match found {
-            Some(found) => found,
-            None => {
-                let Some(attached) = self.attach() else {
-                    return;
-                };
-                let new = of(&attached);
-                *ordered.0.lock() = Some(attached);
-                new
-            }
+        // Taken out and put back: a ring that is full is emptied meanwhile, and no lock is held during that.
+        let kept = ordered.0.lock().take().filter(|a| a.recorder.id == id);
+        let Some(attached) = kept.or_else(|| self.attach()) else {
+            return;
         };
-        recorder.record(&buffer, kind, encode);
+        attached.recorder.record(&attached.buffer, kind, encode);
+        *ordered.0.lock() = Some(attached);
     }
 
     /// Notes what became of a request; its ordinal, and its time if that is 0, are found here.
@@ -474,7 +602,7 @@ impl Tap {
     }
 
     #[inline]
-    fn with_buffer<T>(&self, f: impl FnOnce(&Recorder, &Buffer) -> T) -> Option<T> {
+    fn with_buffer<T>(&self, f: impl FnOnce(&Recorder, &Producer) -> T) -> Option<T> {
         let id = self.id.load(Ordering::Relaxed);
         let mut f = Some(f);
         let called = ATTACHED.try_with(|attached| {
@@ -492,20 +620,17 @@ impl Tap {
     }
 
     #[cold]
-    fn with_new_buffer<T>(&self, f: impl FnOnce(&Recorder, &Buffer) -> T) -> Option<T> {
-        let Attached { recorder, buffer } = self.attach()?;
-        let kept = Attached {
-            recorder: recorder.clone(),
-            buffer: buffer.clone(),
-        };
+    fn with_new_buffer<T>(&self, f: impl FnOnce(&Recorder, &Producer) -> T) -> Option<T> {
+        let attached = self.attach()?;
+        let result = f(&attached.recorder, &attached.buffer);
         // A write of the trace itself that is traced finds the list borrowed; then it has the buffer for one record.
-        let _ = ATTACHED.try_with(|attached| {
-            if let Ok(mut attached) = attached.try_borrow_mut() {
-                attached.retain(|a| !a.recorder.is_over());
-                attached.push(kept);
+        let _ = ATTACHED.try_with(|list| {
+            if let Ok(mut list) = list.try_borrow_mut() {
+                list.retain(|a| !a.recorder.is_over());
+                list.push(attached);
             }
         });
-        Some(f(&recorder, &buffer))
+        Some(result)
     }
 }
 
@@ -516,27 +641,4 @@ impl Default for Ordered {
     fn default() -> Self {
         Self(Mutex::new(LEAF_RANK, None))
     }
-}
-
-/// Appends the head of a record whose length is not known yet; returns where the record begins.
-#[inline]
-fn begin(bytes: &mut Vec<u8>, nanos: u64, kind: u8) -> usize {
-    let at = bytes.len();
-    let mut head = [0; HEAD];
-    head[..8].copy_from_slice(&nanos.to_le_bytes());
-    head[8] = kind;
-    bytes.extend_from_slice(&head);
-    at
-}
-
-/// Fills the length in; takes the record back if it has no room for that.
-#[inline]
-fn end(bytes: &mut Vec<u8>, at: usize) -> bool {
-    let len = bytes.len() - at - HEAD;
-    if len > PAYLOAD_MAX {
-        bytes.truncate(at);
-        return false;
-    }
-    bytes[at + 9..at + HEAD].copy_from_slice(&(len as u32).to_le_bytes());
-    true
 }

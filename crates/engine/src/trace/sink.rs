@@ -1,24 +1,25 @@
 //! The file of a trace: merges the buffers of threads by time.
 //!
-//! Records of buffers carry the nanoseconds of a clock that never goes back; timestamps are derived from it, so that they
-//! rise whatever the clock of the day does meanwhile. Extensions ([`super::Extension`]) come by the same buffers and go
+//! Records of buffers carry stamps of a counter, or the nanoseconds of a clock, that never go back; timestamps are derived
+//! from them, by what a clock said at two moments, so that they rise whatever the clock of the day does meanwhile. Extensions ([`super::Extension`]) come by the same buffers and go
 //! into the file beside the trace, once the ordinal of their record is known.
 
 use super::encode::put_record;
 use super::extension::Extension;
 use super::kinds;
 use super::recorder::{HEAD, TraceSummary};
+use super::ring::Ring;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::{Error, Result};
 use spanlith_env::WritableFile;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-/// Kind of an extension in a buffer: thread (fixed32) and place (fixed64) of its record, then the extension with its
-/// length in front, without an ordinal.
+/// Kind of an extension in a buffer: thread (fixed32) and place (fixed64) of its record, stamps that it took if the extension
+/// does not say (fixed64), then the extension with its length in front, without an ordinal.
 pub(super) const EXTENSION: u8 = 0xe0;
-/// Bytes of thread and place.
-const TICKET: usize = 12;
+/// Bytes of thread, place and time.
+const TICKET: usize = 20;
 
 /// Bytes that are handed to the file at once.
 const CHUNK: usize = 256 << 10;
@@ -57,6 +58,54 @@ pub(super) enum Times {
     Monotonic,
 }
 
+/// A stamp, and what the clock said then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moment {
+    pub stamp: u64,
+    pub nanos: u64,
+}
+
+/// Turns stamps into nanoseconds of the clock: along the line through two moments.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    last: Moment,
+    /// Nanoseconds of a stamp between the last two moments, times 2^32.
+    pace: u64,
+    first: Moment,
+}
+
+impl Scale {
+    fn pace(from: Moment, to: Moment) -> Option<u64> {
+        let nanos = u128::from(to.nanos.saturating_sub(from.nanos)) << 32;
+        let stamps = u128::from(to.stamp.saturating_sub(from.stamp));
+        u64::try_from(nanos.checked_div(stamps)?).ok()
+    }
+
+    fn advance(&mut self, to: Moment) {
+        self.pace = Self::pace(self.last, to).unwrap_or(self.pace);
+        self.last = to;
+    }
+
+    /// Nanoseconds of so many stamps.
+    fn span(stamps: u64, pace: u64) -> u64 {
+        (u128::from(stamps) * u128::from(pace) >> 32) as u64
+    }
+
+    /// Moment of a stamp of before the last moment.
+    fn nanos(&self, stamp: u64) -> u64 {
+        let ago = Self::span(self.last.stamp.saturating_sub(stamp), self.pace);
+        self.last.nanos.saturating_sub(ago)
+    }
+
+    /// Nanoseconds that so many stamps took, by the pace of the whole trace.
+    fn took(&self, stamps: u64) -> u64 {
+        Self::span(
+            stamps,
+            Self::pace(self.first, self.last).unwrap_or(self.pace),
+        )
+    }
+}
+
 /// The file, and the one beside it.
 pub(super) struct Sink {
     file: Option<Box<dyn WritableFile>>,
@@ -66,6 +115,9 @@ pub(super) struct Sink {
     taken: BTreeMap<u32, Taken>,
     halves: HashMap<(u32, u64), Half>,
     times: Times,
+    scale: Scale,
+    /// Timestamp of the last record.
+    timestamp: u64,
     max_bytes: u64,
     bytes: u64,
     records: u64,
@@ -76,7 +128,7 @@ pub(super) struct Sink {
 /// When, and which kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
-    nanos: u64,
+    stamp: u64,
     /// Behind records of the same moment.
     is_extension: bool,
     thread: u32,
@@ -86,7 +138,7 @@ impl Taken {
     fn head(&self, thread: u32) -> Option<Head> {
         let rest = self.bytes.get(self.at..)?;
         Some(Head {
-            nanos: get_fixed64(rest, 0)?,
+            stamp: get_fixed64(rest, 0)?,
             is_extension: *rest.get(8)? == EXTENSION,
             thread,
         })
@@ -98,6 +150,7 @@ impl Sink {
         file: Box<dyn WritableFile>,
         extension: Option<Box<dyn WritableFile>>,
         times: Times,
+        begin: Moment,
         max_bytes: u64,
     ) -> Self {
         Self {
@@ -109,6 +162,12 @@ impl Sink {
             taken: BTreeMap::new(),
             halves: HashMap::new(),
             times,
+            scale: Scale {
+                last: begin,
+                pace: 1 << 32,
+                first: begin,
+            },
+            timestamp: 0,
             max_bytes,
             records: 0,
             dropped: 0,
@@ -116,23 +175,25 @@ impl Sink {
         }
     }
 
-    /// Takes what the buffer of a thread holds, and leaves an empty one.
-    pub(super) fn take(&mut self, thread: u32, buffer: &mut Vec<u8>) {
-        if buffer.is_empty() {
-            return;
-        }
+    /// Takes what the ring of a thread holds.
+    pub(super) fn take(&mut self, ring: &Ring) {
+        let mut bytes = std::mem::take(self.room(ring.index));
+        ring.take(self, &mut bytes);
+        *self.room(ring.index) = bytes;
+    }
+
+    /// Takes a record that is too large for a ring, behind what the ring held before.
+    pub(super) fn take_large(&mut self, thread: u32, record: &[u8]) {
+        self.room(thread).extend_from_slice(record);
+    }
+
+    fn room(&mut self, thread: u32) -> &mut Vec<u8> {
         let taken = self.taken.entry(thread).or_default();
         if taken.at == taken.bytes.len() {
             taken.bytes.clear();
             taken.at = 0;
-            std::mem::swap(&mut taken.bytes, buffer);
-        } else {
-            taken.bytes.extend_from_slice(buffer);
-            buffer.clear();
         }
-        if buffer.capacity() > KEPT_MAX {
-            *buffer = Vec::new();
-        }
+        &mut taken.bytes
     }
 
     /// These threads put nothing into their buffers any more.
@@ -144,14 +205,15 @@ impl Sink {
         }
     }
 
-    /// Writes the records of before `until`. The error that ends the trace is returned once.
-    pub(super) fn merge(&mut self, until: u64) -> Option<Error> {
+    /// Writes the records of before `until`. `now` is later than all of them. The error that ends the trace is returned once.
+    pub(super) fn merge(&mut self, until: u64, now: Moment) -> Option<Error> {
+        self.scale.advance(now);
         let had_error = self.error.is_some();
         let mut taken = std::mem::take(&mut self.taken);
         let heads = taken.iter().filter_map(|(&thread, t)| t.head(thread));
         let mut heads: BinaryHeap<Reverse<Head>> = heads.map(Reverse).collect();
         while let Some(Reverse(first)) = heads.pop() {
-            if first.nanos >= until {
+            if first.stamp >= until {
                 break;
             }
             let Some(from) = taken.get_mut(&first.thread) else {
@@ -159,7 +221,7 @@ impl Sink {
             };
             // As long as its records stand before those of all others, no other is looked at.
             let next = heads.peek().map(|head| head.0);
-            let is_next = |at: &Head| at.nanos < until && next.is_none_or(|next| *at <= next);
+            let is_next = |at: &Head| at.stamp < until && next.is_none_or(|next| *at <= next);
             if self.extension.is_none() && self.error.is_none() {
                 self.put_run(from, first.thread, is_next);
             }
@@ -187,10 +249,10 @@ impl Sink {
         let begin = from.at;
         while self.bytes <= self.max_bytes
             && let Some(rest) = from.bytes.get_mut(from.at..)
-            && let Some(nanos) = get_fixed64(rest, 0)
+            && let Some(stamp) = get_fixed64(rest, 0)
         {
             let head = Head {
-                nanos,
+                stamp,
                 is_extension: false,
                 thread,
             };
@@ -199,7 +261,7 @@ impl Sink {
             if !is_next(&head) {
                 break;
             }
-            let timestamp = self.timestamp(nanos);
+            let timestamp = self.timestamp(stamp);
             if let Some(to) = rest.get_mut(..8) {
                 to.copy_from_slice(&timestamp.to_le_bytes());
             }
@@ -239,7 +301,7 @@ impl Sink {
             from.last = None;
             return;
         }
-        let timestamp = self.timestamp(head.nanos);
+        let timestamp = self.timestamp(head.stamp);
         let at = self.out.len();
         self.out.extend_from_slice(record);
         if let Some(to) = self.out.get_mut(at..at + 8) {
@@ -261,13 +323,20 @@ impl Sink {
     /// The payload of an extension lies right before the place of the thread.
     fn put_extension(&mut self, thread: u32, from: &mut Taken, len: usize) {
         let payload = from.bytes.get(from.at - len..from.at).unwrap_or_default();
-        let (Some(of), Some(place)) = (get_fixed32(payload, 0), get_fixed64(payload, 4)) else {
+        let (Some(of), Some(place), Some(took)) = (
+            get_fixed32(payload, 0),
+            get_fixed64(payload, 4),
+            get_fixed64(payload, 12),
+        ) else {
             return;
         };
-        let Some(extension) = Extension::of_buffer(payload.get(TICKET..).unwrap_or_default())
-        else {
+        let encoded = payload.get(TICKET..).unwrap_or_default();
+        let Some(mut extension) = Extension::of_buffer(encoded) else {
             return;
         };
+        if extension.nanos == 0 {
+            extension.nanos = self.scale.took(took);
+        }
         if of == thread && place + 1 == from.places {
             // The usual case: the record before it.
             if let Some(ordinal) = from.last.take() {
@@ -305,14 +374,18 @@ impl Sink {
         }
     }
 
-    fn timestamp(&self, nanos: u64) -> u64 {
-        match self.times {
+    fn timestamp(&mut self, stamp: u64) -> u64 {
+        let nanos = self.scale.nanos(stamp);
+        let timestamp = match self.times {
             Times::OfDay {
                 micros,
                 nanos: base,
             } => micros + nanos.saturating_sub(base) / 1000,
             Times::Monotonic => nanos,
-        }
+        };
+        // A record that came late stands behind younger ones.
+        self.timestamp = self.timestamp.max(timestamp);
+        self.timestamp
     }
 
     /// Gives the files what was put together.
@@ -337,7 +410,7 @@ impl Sink {
     }
 
     /// Ends the trace, with a record that says so if a moment is given. Everything has been merged.
-    pub(super) fn finish(&mut self, end: Option<u64>) -> Result<TraceSummary> {
+    pub(super) fn finish(&mut self, end: Option<Moment>) -> Result<TraceSummary> {
         // Extensions that came before the last record of another thread was known to be one.
         let last: Vec<((u32, u64), u64)> = self
             .taken
@@ -347,8 +420,8 @@ impl Sink {
         for (at, ordinal) in last {
             self.meet(at, ordinal);
         }
-        if let Some(nanos) = end {
-            let timestamp = self.timestamp(nanos);
+        if let Some(now) = end {
+            let timestamp = self.timestamp(now.stamp);
             let before = self.out.len();
             put_record(&mut self.out, timestamp, kinds::END, &[]);
             self.bytes += (self.out.len() - before) as u64;
