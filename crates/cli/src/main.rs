@@ -48,6 +48,7 @@ mod term;
 mod top;
 mod tour;
 mod trace_analyzer;
+mod traced;
 mod usage;
 mod written;
 

@@ -22,6 +22,7 @@ pub use driver::wait_idle;
 use crate::fail::{At, Failure, Usage, shell_word};
 use crate::own::OwnFlags;
 use crate::term;
+use crate::traced::TraceFlags;
 use clap::Args;
 use kind::Kind;
 use reference::Reference;
@@ -98,6 +99,9 @@ pub struct Bench {
     options: String,
     #[command(flatten)]
     own: OwnFlags,
+    // Of the last database, if benchmarks begin with new ones.
+    #[command(flatten)]
+    traces: TraceFlags,
     #[command(flatten)]
     device: device::DeviceFlag,
     /// Prints one JSON object instead of lines and a table
@@ -405,14 +409,16 @@ impl Bench {
         if let Some(statistics) = statistics {
             builder = builder.statistics(statistics);
         }
-        builder
+        let db = builder
             .options(db)
             .all_families()
             .cf_options(cf)
             .table_options(table)
             .block_cache(BlockCache::new(self.cache_mb << 20, Policy::Clock))
             .open()
-            .at(dir)
+            .at(dir)?;
+        self.traces.start(&db).at(dir)?;
+        Ok(db)
     }
 
     /// The lines that db_bench begins with, as far as they mean something here.

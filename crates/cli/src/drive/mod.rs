@@ -5,6 +5,7 @@ mod kill;
 use crate::fail::{Failure, Usage};
 use crate::own::OwnFlags;
 use crate::term::{self, Paint};
+use crate::traced::TraceFlags;
 use clap::Args;
 use serde_json::{Value, json};
 use spanlith_env::emulated::DeviceSpec;
@@ -65,6 +66,8 @@ pub struct Drive {
     /// Writes are not logged
     #[arg(long, conflicts_with = "sync")]
     disable_wal: bool,
+    #[command(flatten)]
+    traces: TraceFlags,
     /// Where the stores are made; the system's temporary directory if left out
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -139,6 +142,10 @@ impl Drive {
             let text = format!("{} measures the real disk", driver.name);
             return Err(Usage::new(text, "spanlith bench raw shows emulated devices").into());
         }
+        if !self.traces.is_empty() && (self.store.len() > 1 || self.kill.is_some()) {
+            let text = "a file takes the trace of one run of one store";
+            return Err(Usage::new(text, "give one --store, and no --kill").into());
+        }
         let settings = Settings::of(driver, &self.parameters)
             .map_err(|e| Usage::new(e, "spanlith drive lists the parameters of every driver"))?;
         if let Some(file) = &self.json {
@@ -150,6 +157,7 @@ impl Drive {
             cache_bytes: self.cache_mb.map(|mb| mb << 20),
             sync: self.sync,
             disable_wal: self.disable_wal,
+            traces: self.traces.files(),
             ..StoreOptions::default()
         };
         let run = kill::Run {

@@ -11,6 +11,7 @@ pub mod kind;
 mod manifest;
 mod options;
 mod sst;
+mod summary;
 mod trace;
 mod wal;
 mod write;
@@ -59,6 +60,9 @@ const TRACE_EXAMPLES: &str = "\
 Examples:
   spanlith trace dump /tmp/trace              every request, lookup or call
   spanlith trace check /tmp/trace             every record
+  spanlith bench ycsbc --trace-blocks /tmp/blocks --trace-io /tmp/io
+  spanlith trace blocks /tmp/blocks           hit ratio by kind, caller, level and family
+  spanlith trace io /tmp/io                   calls, bytes and times by operation and file
   trace_analyzer --trace_path=/tmp/trace --analyze_get --output_qps_stats   statistics of requests";
 
 /// Verbs of `sst`.
@@ -135,6 +139,10 @@ pub enum Trace {
     /// Reads every record of traces
     #[command(alias = "verify")]
     Check(check::Check),
+    /// Sums up a trace of looked-up blocks: by kind, caller, level and family
+    Blocks(Dump),
+    /// Sums up a trace of calls of the file system: by operation and kind of file
+    Io(Dump),
     Gen(gen_trace::Gen),
 }
 
@@ -254,6 +262,14 @@ pub fn run_trace(verb: Trace) -> anyhow::Result<ExitCode> {
             trace::run(&args)
         }
         Trace::Check(args) => args.run(Kind::Trace, trace::check),
+        Trace::Blocks(args) => {
+            kind::expect(&args.file, Kind::Trace)?;
+            summary::blocks(&args)
+        }
+        Trace::Io(args) => {
+            kind::expect(&args.file, Kind::Trace)?;
+            summary::calls(&args)
+        }
         Trace::Gen(args) => args.run(),
     }
 }

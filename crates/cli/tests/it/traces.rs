@@ -216,3 +216,91 @@ fn a_day_of_a_reference_workload_is_a_trace_that_the_analyzer_reads() {
     let err = run(["trace", "gen", "mysql", &trace]).fails(2);
     assert!(err.contains("udb zippydb up2x"), "{err}");
 }
+
+/// The lines of a summary as objects.
+fn summed(verb: &str, file: &str) -> Vec<Value> {
+    let shown = run(["trace", verb, "--json", file]).ok();
+    let lines = shown.lines().map(|l| serde_json::from_str(l).unwrap());
+    lines.collect()
+}
+
+/// The number of a field in all lines of a kind, added up.
+fn sum(lines: &[Value], record: &str, field: &str) -> u64 {
+    let of_kind = lines.iter().filter(|l| l["record"] == record);
+    of_kind.map(|l| l[field].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn traces_of_blocks_and_calls_are_summed_up() {
+    let blocks = summed("blocks", &fixture("blockcache.trace"));
+    assert_eq!(blocks[0]["record"], "all");
+    assert_eq!(blocks[0]["lookups"], 7);
+    let calls = summed("io", &fixture("io.trace"));
+    let dumped = run(["trace", "dump", &fixture("io.trace")]).ok();
+    let count = dumped.lines().filter(|l| l.starts_with("call\t")).count();
+    assert_eq!(calls[0]["calls"], count);
+    for (lines, fields) in [
+        (
+            &blocks,
+            ["lookups", "hits", "bytes", "missed_bytes"].as_slice(),
+        ),
+        (&calls, &["calls", "failed", "bytes", "nanos"]),
+    ] {
+        for field in fields {
+            let all = sum(lines, "all", field);
+            for by in ["kind", "caller", "level", "family", "operation", "file"] {
+                if lines.iter().any(|l| l["record"] == by) {
+                    assert_eq!(sum(lines, by, field), all, "{field} by {by}");
+                }
+            }
+        }
+    }
+    let wrong = run(["trace", "blocks", &fixture("io.trace")]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(
+        wrong.err.contains("no trace of looked-up blocks"),
+        "{}",
+        wrong.err
+    );
+}
+
+#[test]
+fn a_benchmark_records_the_three_kinds() {
+    let temp = TempDir::new(test_name!());
+    let file = |name: &str| temp.join(name).display().to_string();
+    let (asked, blocks, calls, db) = (file("asked"), file("blocks"), file("calls"), file("db"));
+    run([
+        "bench",
+        "fillrandom",
+        "compact",
+        "readrandom",
+        "--num",
+        "2000",
+        "--db",
+        &db,
+        "--trace",
+        &asked,
+        "--trace-blocks",
+        &blocks,
+        "--trace-io",
+        &calls,
+    ])
+    .ok();
+    let checked = run(["trace", "check", &asked]).ok();
+    assert!(
+        checked.contains("4,000 records") || checked.contains("4 000 records"),
+        "{checked}"
+    );
+    let blocks = summed("blocks", &blocks);
+    let of_gets = blocks
+        .iter()
+        .find(|l| l["record"] == "caller" && l["name"] == "get")
+        .unwrap_or_else(|| panic!("{blocks:?}"));
+    assert!(of_gets["lookups"].as_u64().unwrap() > 1000, "{blocks:?}");
+    let calls = summed("io", &calls);
+    assert!(
+        calls
+            .iter()
+            .any(|l| l["record"] == "file" && l["kind"] == "table")
+    );
+}

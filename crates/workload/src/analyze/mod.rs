@@ -11,6 +11,7 @@
 //! first operation that sees a new second; the last part of a second has no line; the prefix that comes
 //! first is `0` and the last one has no line.
 
+mod accesses;
 mod collect;
 mod files;
 mod keys;
@@ -21,6 +22,7 @@ mod spool;
 #[cfg(test)]
 mod tests;
 
+pub use accesses::{BlockSums, CallSums, Calls, Lookups};
 pub use collect::{Access, Analysis, Told, Totals};
 pub use files::{KeySpaces, Sink};
 pub use operation::Operation;

@@ -2,7 +2,7 @@
 
 use super::Counters;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Why a call of a store failed: its own words, behind the name of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,6 +155,17 @@ impl Batch {
     }
 }
 
+/// Files into which a store records what it is asked and does, from its opening to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceFiles {
+    /// For requests; of all stores that have traces.
+    pub requests: Option<PathBuf>,
+    /// For blocks that are looked up in the cache; this engine's only.
+    pub blocks: Option<PathBuf>,
+    /// For calls of the file system; this engine's only.
+    pub calls: Option<PathBuf>,
+}
+
 /// How a store is opened. Families are numbered: 0 is the default one, the others follow in order.
 #[derive(Clone, Debug, Default)]
 pub struct StoreOptions {
@@ -173,6 +184,8 @@ pub struct StoreOptions {
     pub transactions: bool,
     /// Writes are not logged. Stores that cannot do without refuse it.
     pub disable_wal: bool,
+    /// What is recorded.
+    pub traces: TraceFiles,
 }
 
 /// Files and bytes of one level; a store without levels has one.

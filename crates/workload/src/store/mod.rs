@@ -21,7 +21,8 @@ mod slab;
 pub mod spec;
 
 pub use api::{
-    Batch, Change, Direction, Error, Isolation, Level, Result, Store, StoreOptions, Transaction,
+    Batch, Change, Direction, Error, Isolation, Level, Result, Store, StoreOptions, TraceFiles,
+    Transaction,
 };
 pub use counters::Counters;
 pub use ours::Ours;

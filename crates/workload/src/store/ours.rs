@@ -62,6 +62,14 @@ impl Ours {
             builder = builder.block_cache(cache.clone());
         }
         let db = builder.open().map_err(failed)?;
+        if let Some(file) = &options.traces.blocks {
+            let all = spanlith::trace::BlockTraceOptions::default();
+            db.start_block_cache_trace(file, &all).map_err(failed)?;
+        }
+        if let Some(file) = &options.traces.calls {
+            let all = spanlith::trace::TraceOptions::default();
+            db.start_io_trace(file, &all).map_err(failed)?;
+        }
         let mut families = vec![db.default_cf()];
         for name in &options.families {
             let mut family = FamilyOptions::new(name)

@@ -78,6 +78,19 @@ impl StoreName {
             let text = format!("it does not have the options '{}'", options.own);
             return Err(Error::new(&self.to_string(), text));
         }
+        let traces = &options.traces;
+        if *self != Self::Ours && (traces.blocks.is_some() || traces.calls.is_some()) {
+            let what = "traces of blocks and of calls";
+            return Err(Error::unsupported(&self.to_string(), what));
+        }
+        let store = self.open_untraced(dir, options)?;
+        if let Some(file) = &traces.requests {
+            store.start_trace(file)?;
+        }
+        Ok(store)
+    }
+
+    fn open_untraced(&self, dir: &Path, options: &StoreOptions) -> Result<Box<dyn Store>> {
         Ok(match self {
             Self::Ours => Box::new(Ours::open(dir, options)?),
             Self::RocksDb(library) => Box::new(RocksDb::open(library, dir, options)?),
