@@ -126,20 +126,30 @@ impl Twin {
             .map(|f| (f.value_sizes.mean() + f.key_sizes.mean()) * f.value_sizes.total() as f64)
             .sum();
         let buffer = (put / 10.0).clamp(64.0 * 1024.0, 64.0 * 1024.0 * 1024.0) as u64;
-        let original = Base::make(&dir.join("original"), families, buffer, &mut |put| {
-            fill_original(&seen, &model, put)
-        })?;
-        let other = Base::make(&dir.join("twin"), families, buffer, &mut |put| {
-            fill_twin(&model, put)
-        })?;
+        let (original, other) = both(
+            || {
+                Base::make(&dir.join("original"), families, buffer, &mut |put| {
+                    fill_original(&seen, &model, put)
+                })
+            },
+            || {
+                Base::make(&dir.join("twin"), families, buffer, &mut |put| {
+                    fill_twin(&model, put)
+                })
+            },
+        )?;
+        drop((seen, twin));
         let mut pairs = Vec::new();
         for part in CACHES {
             let cache = (original.bytes as f64 * part).max(16384.0) as usize;
-            let copy = dir.join("copy");
+            let (original, twin) = both(
+                || original.replay(&self.trace, &dir.join("copy"), cache),
+                || other.replay(&made, &dir.join("twin-copy"), cache),
+            )?;
             pairs.push(Pair {
                 part,
-                original: original.replay(&self.trace, &copy, cache)?,
-                twin: other.replay(&made, &copy, cache)?,
+                original,
+                twin,
             });
         }
         Ok(Result {
@@ -151,6 +161,21 @@ impl Twin {
             bytes: [original.bytes, other.bytes],
         })
     }
+}
+
+/// Does two things at once: the original and its twin have the machine in equal parts.
+fn both<T: Send, U: Send>(
+    one: impl FnOnce() -> anyhow::Result<T> + Send,
+    other: impl FnOnce() -> anyhow::Result<U>,
+) -> anyhow::Result<(T, U)> {
+    std::thread::scope(|scope| {
+        let one = scope.spawn(one);
+        let other = other()?;
+        let one = one
+            .join()
+            .unwrap_or_else(|e| std::panic::resume_unwind(e))?;
+        Ok((one, other))
+    })
 }
 
 type PutEntry<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()>;

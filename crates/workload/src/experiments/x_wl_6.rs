@@ -42,13 +42,29 @@ fn counts(bench: &Bench<'_>, kind: Distribution, draws: u64, stream: u64) -> Vec
 /// Sum of `i^-0.99` for `i` up to 10^10, YCSB's constant.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// Returns what the first ranks give to each record, and the mean of all others.
-fn expected() -> Vec<f64> {
+/// Items of the scrambled zipfian before hashing.
+const SCRAMBLED_ITEMS: f64 = 1e10;
+
+/// How often the generator of Gray et al., which YCSB has, draws a rank of so many: it is `⌊n (ηu − η + 1)^α⌋` for all but the
+/// first two, whose inverse gives the share of `u` below a rank. Zipf's law gives the third rank a sixth less.
+fn rank_share(rank: u64, items: f64, zeta: f64) -> f64 {
+    let two = 1.0 + 0.5_f64.powf(THETA);
+    let eta = (1.0 - (2.0 / items).powf(1.0 - THETA)) / (1.0 - two / zeta);
+    let below = |rank: u64| ((rank as f64 / items).powf(1.0 - THETA) - 1.0 + eta) / eta;
+    match rank {
+        0 => 1.0 / zeta,
+        1 => (two - 1.0) / zeta,
+        rank => below(rank + 1) - below(rank).max(two / zeta),
+    }
+}
+
+/// Returns what ranks give to each record, by the share of a rank.
+fn expected(share_of: impl Fn(u64) -> f64) -> Vec<f64> {
     let items = RECORDS + 1;
     let mut out = vec![0.0; items as usize];
     let (mut sum, ranks) = (0.0, 2_000_000_u64);
     for rank in 0..ranks {
-        let share = 1.0 / ((rank + 1) as f64).powf(THETA) / SCRAMBLED_ZETA;
+        let share = share_of(rank);
         out[(fnv64(rank) % items) as usize] += share;
         sum += share;
     }
@@ -62,7 +78,8 @@ fn expected() -> Vec<f64> {
 
 fn zipfian(found: &mut Findings, bench: &Bench<'_>, draws: u64) {
     let seen = counts(bench, Distribution::Zipfian, draws, 1);
-    let expected = expected();
+    let by_law = expected(|rank| ((rank + 1) as f64).powf(-THETA) / SCRAMBLED_ZETA);
+    let expected = expected(|rank| rank_share(rank, SCRAMBLED_ITEMS, SCRAMBLED_ZETA));
     let mut hottest: Vec<usize> = (0..expected.len()).collect();
     hottest.sort_by(|a, b| expected[*b].total_cmp(&expected[*a]));
     hottest.truncate(10);
@@ -84,6 +101,7 @@ fn zipfian(found: &mut Findings, bench: &Bench<'_>, draws: u64) {
         .iter()
         .map(|n| (Some(expected[*n]), share(n)))
         .unzip();
+    let law: Vec<_> = hottest.iter().map(|n| Some(by_law[*n])).collect();
     found.figures.push(
         Figure::new(
             "Ten hottest records of the scrambled zipfian",
@@ -91,6 +109,7 @@ fn zipfian(found: &mut Findings, bench: &Bench<'_>, draws: u64) {
             places,
         )
         .printed("closed form", &e)
+        .printed("Zipf's law", &law)
         .all_measured("drawn", &s),
     );
 }

@@ -74,9 +74,15 @@ pub fn key_of(model: &FamilyModel, cf: u32, place: u64) -> Vec<u8> {
     let id = place.to_be_bytes();
     let mut key = id[ID - size.clamp(needed, ID).max(needed)..].to_vec();
     let mut more = Dice::new(chance);
+    // Letters, as keys have them; then always the same one, so that tables compress as those of the observed keys.
+    let behind = size.saturating_sub(key.len());
+    let drawn = key.len() + (behind as f64 * model.key_noise).round() as usize;
     while key.len() < size {
-        // Letters, as keys have them.
-        key.push(b'a' + (more.next() % 16) as u8);
+        let letter = match key.len() < drawn {
+            true => (more.next() % 16) as u8,
+            false => 0,
+        };
+        key.push(b'a' + letter);
     }
     key
 }
@@ -172,11 +178,15 @@ fn place_family(
     let mut first_place = 0;
     for range in &family.ranges {
         let mut chosen: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+        // Keys that operations still to come concern, together at most.
+        let mut later: u64 = range.accessed.values().map(|a| a.0).sum();
         for (&op, model) in &family.operations {
             let Some(&(distinct, accesses)) = range.accessed.get(&op) else {
                 continue;
             };
-            let places = choose(range, model, distinct, &chosen, family.is_adjacent, dice);
+            later -= distinct;
+            let wanted = Wanted { distinct, later };
+            let places = choose(range, model, wanted, &chosen, family.is_adjacent, dice);
             let counts = counts(model, places.len(), accesses, family.is_adjacent, dice);
             for (&place, &count) in places.iter().zip(&counts) {
                 let scaled = f64::from(count) * scale;
@@ -198,30 +208,44 @@ fn place_family(
     }
 }
 
+/// How many keys of a range an operation concerns, and those behind it together at most.
+#[derive(Clone, Copy)]
+struct Wanted {
+    distinct: u64,
+    later: u64,
+}
+
 /// Which keys of a range an operation concerns.
 fn choose(
     range: &RangeModel,
     model: &OperationModel,
-    distinct: u64,
+    wanted: Wanted,
     chosen: &BTreeMap<usize, Vec<u64>>,
     adjacent: bool,
     dice: &mut Dice,
 ) -> Vec<u64> {
-    let distinct = distinct.min(range.keys) as usize;
+    let distinct = wanted.distinct.min(range.keys) as usize;
+    // Taken by this operation, and by any.
     let mut taken = vec![false; range.keys as usize];
+    let mut used = taken.clone();
+    let mut unused = range.keys;
+    for &place in chosen.values().flatten() {
+        unused -= u64::from(!used[place as usize]);
+        used[place as usize] = true;
+    }
+    // All keys of the range were accessed: those that later operations cannot have are this one's.
+    let new = unused.saturating_sub(wanted.later).min(distinct as u64) as usize;
     let mut places = Vec::with_capacity(distinct);
     if let Some((other, part)) = model.shared
         && let Some(of_other) = chosen.get(&other)
     {
         let both = ((distinct as f64 * part).round() as usize).min(of_other.len());
+        let both = both.min(distinct - new);
         for &place in of_other.iter().take(both) {
             taken[place as usize] = true;
             places.push(place);
         }
     }
-    // Keys that no operation has had come first: all of them were accessed.
-    let used = |place: u64| chosen.values().any(|c| c.contains(&place));
-    let small = range.keys <= 4096;
     let mut free: Vec<u64> = (0..range.keys).filter(|&p| !taken[p as usize]).collect();
     match adjacent {
         true => {
@@ -230,11 +254,10 @@ fn choose(
         }
         false => dice.shuffle(&mut free),
     }
-    if small {
-        free.sort_by_key(|&p| used(p));
-    }
+    // Keys that no operation has had come first: all of them were accessed.
+    let (had, fresh): (Vec<u64>, Vec<u64>) = free.into_iter().partition(|&p| used[p as usize]);
     let missing = distinct.saturating_sub(places.len());
-    places.extend(free.into_iter().take(missing));
+    places.extend(fresh.into_iter().chain(had).take(missing));
     places
 }
 

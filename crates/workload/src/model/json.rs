@@ -136,6 +136,7 @@ fn family_json(f: &FamilyModel) -> Value {
     json!({
         "keys": f.keys,
         "key_sizes": shape_json(&f.key_sizes),
+        "key_noise": f.key_noise,
         "value_sizes": classes,
         "scan_lengths": shape_json(&f.scan_lengths),
         "absent": f.absent,
@@ -330,6 +331,11 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
         keys,
         operations,
         key_sizes: sizes_of_keys(&at.field("key_sizes"))?,
+        // Models that were made before it was looked at have none.
+        key_noise: match at.field("key_noise") {
+            field if field.value.is_null() => 1.0,
+            field => field.number(0.0, 1.0)?,
+        },
         value_sizes,
         scan_lengths: shape(&at.field("scan_lengths"))?,
         absent: at.field("absent").number(0.0, 1.0)?,

@@ -57,6 +57,8 @@ pub struct FamilyModel {
     pub operations: BTreeMap<usize, OperationModel>,
     /// Bytes of a key.
     pub key_sizes: Shape,
+    /// Share of the bytes of a key behind its eighth that differ from those of its neighbour as bytes drawn by chance do.
+    pub key_noise: f64,
     /// Bytes of a value, by class of key size: up to so many bytes.
     pub value_sizes: Vec<(u64, Shape)>,
     /// Steps after a seek; empty if nothing is known.
@@ -211,6 +213,7 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         keys: up(keys.len() as u64),
         operations,
         key_sizes: Shape::of(&f.key_sizes),
+        key_noise: key_noise(f),
         value_sizes: value_sizes(f, related),
         scan_lengths: Shape::of(&f.scan_lengths),
         absent,
@@ -261,6 +264,27 @@ fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> (BTreeMap<String, (
         &next.collect::<Vec<_>>(),
     );
     (all, r >= ADJACENT)
+}
+
+/// How much of a key, behind the bytes that say which it is, is not as in the key before it.
+fn key_noise(f: &FamilyObservation) -> f64 {
+    const ID: usize = 8;
+    // Of 16 letters drawn by chance one is the neighbour's.
+    const BY_CHANCE: f64 = 15.0 / 16.0;
+    let (mut differ, mut all) = (0_u64, 0_u64);
+    let mut before: &[u8] = &[];
+    for key in f.keys.keys().take(100_000) {
+        let pairs = key.iter().zip(before).skip(ID);
+        for (a, b) in pairs {
+            differ += u64::from(a != b);
+            all += 1;
+        }
+        before = key;
+    }
+    match all {
+        0 => 1.0,
+        _ => (differ as f64 / all as f64 / BY_CHANCE).min(1.0),
+    }
 }
 
 /// Value sizes; by classes of key sizes if these have to do with each other.

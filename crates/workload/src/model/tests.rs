@@ -232,3 +232,21 @@ fn shapes_draw_what_was_counted() {
     assert!((shape.mean() / sizes.mean() - 1.0).abs() < 0.03);
     assert_eq!(Shape::default().draw(0.5), 0);
 }
+
+#[test]
+fn a_made_trace_has_as_many_keys_and_their_noise() {
+    let (trace, beside) = workload(20_000);
+    let first = observed(&trace, &beside, ObserveOptions::default());
+    let model = Model::of(&first);
+    let (trace, beside) = made(&model);
+    let again = Model::of(&observed(&trace, &beside, ObserveOptions::default()));
+    let (a, b) = (&model.families[&0], &again.families[&0]);
+    let ratio = b.keys as f64 / a.keys as f64;
+    assert!((0.99..=1.01).contains(&ratio), "{} {}", a.keys, b.keys);
+    assert!(
+        (a.key_noise - b.key_noise).abs() < 0.06,
+        "{} {}",
+        a.key_noise,
+        b.key_noise
+    );
+}
