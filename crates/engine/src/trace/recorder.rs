@@ -366,7 +366,7 @@ impl Recorder {
                 if self.state.load(Ordering::Relaxed) != state::ON {
                     return false;
                 }
-                // What this thread recorded before comes first; it records nothing meanwhile.
+                // Earlier records of this thread come first; it adds none meanwhile.
                 sink.take(&buffer.ring);
                 sink.take_large(buffer.ring.index, record);
                 return true;

@@ -184,7 +184,7 @@ pub struct StoreOptions {
     pub transactions: bool,
     /// Writes are not logged. Stores that cannot do without refuse it.
     pub disable_wal: bool,
-    /// What is recorded.
+    /// Files that take a record of it.
     pub traces: TraceFiles,
 }
 
