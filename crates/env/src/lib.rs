@@ -23,7 +23,6 @@ pub mod rng;
 pub mod sst_file_manager;
 mod sys;
 mod system;
-mod ticks;
 pub mod timed;
 mod together;
 pub mod trace;
@@ -36,7 +35,7 @@ pub use clock::{SystemClock, VirtualClock};
 pub use device::{
     BlockDevice, DeviceAccess, Durability, Geometry, PosixDevice, create_device_file,
 };
-pub use executor::{ManualExecutor, ThreadExecutor};
+pub use executor::{ManualExecutor, ThreadExecutor, start_thread};
 pub use fault::{Effect, FaultFs, FaultRule, OpClass, RuleId};
 pub use mem::{FsOp, MemFs, Observer};
 pub use paced::{PacedFile, PacedReader, SyncPace};
@@ -45,8 +44,7 @@ pub use process::{PerProcess, Process};
 pub use rate_limiter::{IoDirection, IoPriority, RateLimiter, RateLimiterMode, RateLimiterOptions};
 pub use rng::{SeededRng, SystemRng};
 pub use sst_file_manager::{SstFileManager, SstFileManagerOptions};
-pub use sys::{thread_number, usable_size};
-pub use ticks::Ticks;
+pub use sys::{Ticks, thread_number, usable_size};
 pub use timed::TimedFs;
 pub use together::read_together;
 pub use trace::TraceFs;

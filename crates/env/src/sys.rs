@@ -5,6 +5,10 @@
 //! only, elsewhere it does nothing and says so.
 #![expect(unsafe_code, reason = "system calls without a wrapper in std")]
 
+mod ticks;
+
+pub use ticks::Ticks;
+
 use crate::traits::Access;
 use std::ffi::CString;
 use std::fs::File;

@@ -5,6 +5,7 @@
 //! them, can be model checked with the code that ships. Under loom the mutex stays std's.
 
 mod arc_cell;
+mod byte_ring;
 mod commit_order;
 #[cfg(shuttle)]
 mod explore;
@@ -12,6 +13,7 @@ mod group_queue;
 mod mutex;
 
 pub use arc_cell::{ArcCell, Guard};
+pub use byte_ring::{Fill, Producer, RECORD_HEAD, RECORD_MAX, Ring};
 pub use commit_order::{CommitOrder, Ticket};
 #[cfg(shuttle)]
 pub use explore::explore;

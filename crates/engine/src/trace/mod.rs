@@ -19,7 +19,6 @@ mod options;
 mod query;
 mod reader;
 mod recorder;
-mod ring;
 mod sink;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Writing a trace while callers are served.
 //!
-//! Each thread fills a ring of its own ([`super::ring`]), without a lock. A thread of the trace empties all of them a hundred
+//! Each thread fills a ring of its own ([`spanlith_base::sync::Ring`]), without a lock. A thread of the trace empties all of them a hundred
 //! times a second, or when one is half full, and merges them into the file ([`super::sink`]), so that the file is a
 //! trace at any moment and its memory is bounded. A caller that finds its ring full writes itself: nothing is lost. Where time is
 //! not the machine's there is no such thread, and callers write.
@@ -16,11 +16,10 @@
 use super::encode::{put_access_header, put_query_header, put_record};
 use super::extension::Extension;
 use super::kinds;
-use super::ring::{Fill, Producer, RECORD_MAX, Ring};
 use super::sink::{EXTENSION, Moment, Sink, Times};
-use spanlith_base::sync::Mutex;
+use spanlith_base::sync::{Fill, Mutex, Producer, RECORD_MAX, Ring};
 use spanlith_base::{Error, Result};
-use spanlith_env::{Clock, FileSystem, IoActivity, Ticks};
+use spanlith_env::{Clock, FileSystem, IoActivity, Ticks, start_thread};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
@@ -41,7 +40,7 @@ const MARGIN: u64 = 30_000;
 const PAYLOAD_MAX: usize = u32::MAX as usize;
 
 /// Bytes of a record before its payload.
-pub(super) const HEAD: usize = 13;
+pub(super) const HEAD: usize = spanlith_base::sync::RECORD_HEAD;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -270,8 +269,7 @@ impl Recorder {
     /// Starts the thread that writes. Without one callers write, too.
     fn start_writer(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
-        let thread = std::thread::Builder::new().name("spanlith-trace".to_string());
-        if let Ok(handle) = thread.spawn(move || write_on(&weak)) {
+        if let Ok(handle) = start_thread("spanlith-trace", move || write_on(&weak)) {
             self.buffers.lock().writer = Some(handle.thread().clone());
             *self.writer.lock() = Some(handle);
         }

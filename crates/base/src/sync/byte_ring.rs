@@ -12,25 +12,29 @@
     reason = "two threads share the bytes of a ring without a lock; tested with both at work"
 )]
 
-use super::recorder::HEAD;
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Bytes of a record before its payload.
+pub const RECORD_HEAD: usize = 13;
+const HEAD: usize = RECORD_HEAD;
 /// Bytes of a ring, a power of two.
 const BYTES: usize = 256 << 10;
 const MASK: u64 = BYTES as u64 - 1;
 /// Bytes in use at which the writer is told.
 const TELL_AT: u64 = BYTES as u64 / 2;
 /// Bytes of the largest record that goes into a ring.
-pub(super) const RECORD_MAX: usize = BYTES / 4;
+pub const RECORD_MAX: usize = BYTES / 4;
 
 /// Keeps what one side writes off the lines that the other side writes.
+#[derive(Debug)]
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
 /// Shared by a thread and the writer.
-pub(super) struct Ring {
+#[derive(Debug)]
+pub struct Ring {
     /// Number of the thread in its trace.
     pub index: u32,
     bytes: Box<[UnsafeCell<u8>]>,
@@ -45,7 +49,8 @@ pub(super) struct Ring {
 unsafe impl Sync for Ring {}
 
 /// The thread's side of a ring.
-pub(super) struct Producer {
+pub struct Producer {
+    /// The ring, which the writer shares.
     pub ring: Arc<Ring>,
     head: Cell<u64>,
     /// The ring's, as it was when it last mattered.
@@ -61,8 +66,8 @@ pub(super) struct Producer {
 }
 
 /// How full a ring is with a record that was pushed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fill {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
     /// Nothing needs to be done.
     Low,
     /// The writer should come.
@@ -71,7 +76,8 @@ pub(super) enum Fill {
 
 impl Ring {
     /// A ring and its thread's side.
-    pub(super) fn new(index: u32) -> Producer {
+    #[expect(clippy::new_ret_no_self, reason = "the thread's side has the ring")]
+    pub fn new(index: u32) -> Producer {
         let ring = Arc::new(Self {
             index,
             bytes: (0..BYTES).map(|_| UnsafeCell::new(0)).collect(),
@@ -90,7 +96,7 @@ impl Ring {
     }
 
     /// Moves what is there behind `to`. `_writer` stands for the right to: the file of the trace.
-    pub(super) fn take<W>(&self, _writer: &mut W, to: &mut Vec<u8>) {
+    pub fn take<W>(&self, _writer: &mut W, to: &mut Vec<u8>) {
         let tail = self.tail.0.load(Ordering::Relaxed);
         let head = self.head.0.load(Ordering::Acquire);
         let (at, many) = ((tail & MASK) as usize, (head - tail) as usize);
@@ -109,7 +115,7 @@ impl Ring {
 impl Producer {
     /// Has `encode` put a payload together behind the head of its record, and `push` do something with both.
     #[inline]
-    pub(super) fn with_record<T>(
+    pub fn with_record<T>(
         &self,
         stamp: u64,
         kind: u8,
@@ -135,7 +141,7 @@ impl Producer {
 
     /// Appends a record of at most [`RECORD_MAX`] bytes; `None` if there is no room.
     #[inline]
-    pub(super) fn push(&self, record: &[u8]) -> Option<Fill> {
+    pub fn push(&self, record: &[u8]) -> Option<Fill> {
         debug_assert!(record.len() <= RECORD_MAX);
         let head = self.head.get();
         let end = head + record.len() as u64;

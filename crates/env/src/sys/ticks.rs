@@ -1,11 +1,4 @@
 //! The counter of the processor, for time stamps that cost less than a look at a clock.
-#![cfg_attr(
-    all(target_arch = "x86_64", target_os = "linux", not(miri)),
-    expect(
-        unsafe_code,
-        reason = "instructions of the processor without a wrapper in std"
-    )
-)]
 
 /// A counter that rises at one pace, alike on all processors of the machine.
 ///
