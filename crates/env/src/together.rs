@@ -23,8 +23,9 @@ pub fn read_together(files: &[&dyn RandomAccessFile], requests: &mut [ReadReques
     {
         for (file, r) in files.iter().zip(requests) {
             // A read that came short, or not at all, is made again by the plain call, which words its errors.
-            if r.result.as_ref().ok() != Some(&r.buf.len()) {
-                r.result = file.read_at(r.offset, r.buf);
+            match r.result.as_ref().ok() == Some(&r.buf.len()) {
+                true => file.note_read(r.buf.len()),
+                false => r.result = file.read_at(r.offset, r.buf),
             }
         }
         return;

@@ -97,6 +97,8 @@ pub trait RandomAccessFile: Send + Sync {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+    /// Tells a file that counts its reads of one that was made through [`Self::descriptor`].
+    fn note_read(&self, _bytes: usize) {}
     /// The path it was opened with, for messages.
     fn path(&self) -> &Path;
 }

@@ -11,6 +11,7 @@ use crate::placement::{Facts, Move, Placement, Pointer, Policy};
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Access, Clock, RandomAccessFile, ReadRequest, WritableFile};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -393,6 +394,17 @@ impl RandomAccessFile for Counted {
         self.file.read_ahead(offset, len);
     }
 
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+
+    fn note_read(&self, bytes: usize) {
+        self.file.note_read(bytes);
+        self.counters
+            .read
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     fn path(&self) -> &Path {
         self.file.path()
     }
@@ -403,7 +415,8 @@ mod tests {
     use super::*;
     use crate::format::{FormatOptions, format_disk};
     use crate::target::Target;
-    use spanlith_env::{Env, FileSystem, IoActivity, MemFs};
+    use spanlith_env::{Env, FileSystem, IoActivity, MemFs, PosixFs, read_together};
+    use spanlith_testkit::TempDir;
     use std::time::Duration;
 
     const MIB: u64 = 1 << 20;
@@ -465,6 +478,32 @@ mod tests {
         };
         tables.look(&free, bytes(), 4 * MIB);
         assert_eq!(tables.usage().capacity, 5 * MIB);
+    }
+
+    /// Reads through the descriptor count as others do.
+    #[test]
+    fn a_counted_table_is_read_together_with_others() {
+        let (_, _, tables) = world();
+        let (fs, temp) = (PosixFs::new(), TempDir::new("counted"));
+        let open = |name: &str| {
+            let path = temp.join(name);
+            let mut file = fs.create(&path, IoActivity::Other).unwrap();
+            file.append(&[7; 1000]).unwrap();
+            file.close().unwrap();
+            fs.open_random(&path).unwrap()
+        };
+        let (plain, counted) = (open("1.sst"), tables.reader(open("2.sst")));
+        assert!(plain.descriptor().is_some() && counted.descriptor().is_some());
+        let mut buffers = vec![vec![0; 100]; 3];
+        let mut requests: Vec<_> = buffers
+            .iter_mut()
+            .zip([0, 300, 950])
+            .map(|(buf, at)| ReadRequest::new(at, buf))
+            .collect();
+        read_together(&[&*plain, &*counted, &*counted], &mut requests);
+        let read = requests.iter().map(|r| *r.result.as_ref().unwrap());
+        assert_eq!(read.collect::<Vec<_>>(), [100, 100, 50]);
+        assert_eq!(tables.usage().read, 150);
     }
 
     #[test]
