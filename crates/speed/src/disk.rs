@@ -717,7 +717,7 @@ impl SpeedDisk {
         };
         self.counters.flushes.fetch_add(1, Ordering::Relaxed);
         let flushed = {
-            let _under_way = self.gate.enter();
+            let _under_way = self.gate.enter(false);
             self.device.flush()
         };
         let mut state = self.state.lock();
@@ -745,10 +745,11 @@ impl SpeedDisk {
         self.check_writable()?;
         let pages = (bytes.len() / self.page_size()) as u64;
         self.counters.pages.fetch_add(pages, Ordering::Relaxed);
-        if how == Durability::Durable {
+        let is_durable = how == Durability::Durable;
+        if is_durable {
             self.counters.durable_writes.fetch_add(1, Ordering::Relaxed);
         }
-        let _under_way = self.gate.enter();
+        let _under_way = self.gate.enter(is_durable);
         self.device
             .write_at(self.layout.offset_of(page), bytes, how)
     }

@@ -1,8 +1,9 @@
 //! Background writes give way to the log.
 //!
-//! A speed disk counts the writes of logs that are under way and, once somebody asks, how long they take. Who writes a
+//! A speed disk counts the writes of logs that are under way and, once somebody asks, how long durable ones take: a cached
+//! write costs next to nothing, and what a flush costs depends on what is in front of it. Who writes a
 //! table to the same disk does so in pieces of [`PIECE_BYTES`] and waits before each one while a write of a log is
-//! under way: for as long as four of them take on average, and a millisecond at most, so that it always goes on.
+//! under way: for as long as four durable ones take on average, and a millisecond at most, so that it always goes on.
 
 use spanlith_env::Clock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -18,6 +19,8 @@ const WAIT_MAX: u64 = 1_000_000;
 const STEP: u64 = 50_000;
 /// A new duration moves the average by one part of these.
 const WEIGHT: u64 = 16;
+/// Nanoseconds after the last durable write for which the average says something of the load.
+const RECENT: u64 = 10_000_000_000;
 
 /// Knows whether a log is written. All atomics are Relaxed: they order nothing.
 #[derive(Default)]
@@ -25,6 +28,8 @@ pub struct LogGate {
     under_way: AtomicU32,
     /// Average of nanoseconds; 0: nothing measured.
     average: AtomicU64,
+    /// When the last measured write ended.
+    measured: AtomicU64,
     /// Measures the writes, once tables share the disk.
     clock: OnceLock<Arc<dyn Clock>>,
 }
@@ -45,7 +50,7 @@ pub(crate) struct UnderWay<'a> {
 }
 
 impl LogGate {
-    /// Measures from now on how long writes of logs take.
+    /// Measures from now on how long durable writes of logs take.
     pub fn measure(&self, clock: &Arc<dyn Clock>) {
         // The first clock is as good as another.
         let _ = self.clock.set(clock.clone());
@@ -57,16 +62,24 @@ impl LogGate {
     }
 
     /// Nanoseconds that a durable write of a log takes on average; 0 before the first one.
-    pub fn average_nanos(&self) -> u64 {
+    fn average_nanos(&self) -> u64 {
         self.average.load(Ordering::Relaxed)
     }
 
-    /// A write of a log begins; it ends when the answer is dropped.
-    pub(crate) fn enter(&self) -> UnderWay<'_> {
+    /// The same, if there was such a write in the last ten seconds: without any, nothing is known of the load.
+    pub fn recent_nanos(&self, now: u64) -> Option<u64> {
+        let passed = now.saturating_sub(self.measured.load(Ordering::Relaxed));
+        let average = self.average_nanos();
+        (average > 0 && passed <= RECENT).then_some(average)
+    }
+
+    /// A write of a log begins; it ends when the answer is dropped. A durable one is measured.
+    pub(crate) fn enter(&self, is_durable: bool) -> UnderWay<'_> {
         self.under_way.fetch_add(1, Ordering::Relaxed);
+        let clock = self.clock.get().filter(|_| is_durable);
         UnderWay {
             gate: self,
-            began: self.clock.get().map(|clock| clock.monotonic_nanos()),
+            began: clock.map(|clock| clock.monotonic_nanos()),
         }
     }
 
@@ -92,7 +105,9 @@ impl Drop for UnderWay<'_> {
         self.gate.under_way.fetch_sub(1, Ordering::Relaxed);
         let clock = self.gate.clock.get();
         if let Some((clock, began)) = clock.zip(self.began) {
-            let took = clock.monotonic_nanos().saturating_sub(began).max(1);
+            let now = clock.monotonic_nanos();
+            let took = now.saturating_sub(began).max(1);
+            self.gate.measured.store(now, Ordering::Relaxed);
             let average = self.gate.average.load(Ordering::Relaxed);
             // A duration that another thread stored meanwhile may be lost.
             let new = match average {
@@ -115,21 +130,41 @@ mod tests {
         let gate = LogGate::default();
         assert_eq!(gate.give_way(&*clock), 0);
         // Nothing was measured: one step.
-        let under_way = gate.enter();
+        let under_way = gate.enter(true);
         assert_eq!(gate.give_way(&*clock), STEP);
         drop(under_way);
         assert_eq!((gate.give_way(&*clock), gate.average_nanos()), (0, 0));
         gate.measure(&clock);
-        let under_way = gate.enter();
+        let under_way = gate.enter(true);
         clock.sleep(Duration::from_micros(100));
         drop(under_way);
         assert_eq!(gate.average_nanos(), 100_000);
-        let under_way = gate.enter();
+        let under_way = gate.enter(true);
         assert_eq!(gate.give_way(&*clock), 400_000);
         clock.sleep(Duration::from_millis(50));
         drop(under_way);
         // However slow the log is, a piece waits a millisecond.
-        let _under_way = gate.enter();
+        let _under_way = gate.enter(true);
         assert_eq!(gate.give_way(&*clock), WAIT_MAX);
+    }
+
+    #[test]
+    fn durable_writes_alone_are_measured_and_count_for_a_while() {
+        let clock = Env::test(Arc::new(MemFs::new()), 1).0.clock;
+        let gate = LogGate::default();
+        gate.measure(&clock);
+        let write = |is_durable, micros| {
+            let under_way = gate.enter(is_durable);
+            assert!(gate.is_busy());
+            clock.sleep(Duration::from_micros(micros));
+            drop(under_way);
+            gate.recent_nanos(clock.monotonic_nanos())
+        };
+        assert_eq!(write(false, 1), None);
+        assert_eq!(write(true, 100), Some(100_000));
+        assert_eq!(write(false, 1), Some(100_000));
+        assert_eq!(write(false, 9_000_000), Some(100_000));
+        assert_eq!(write(false, 2_000_000), None, "nobody knows any more");
+        assert_eq!(write(true, 100), Some(100_000));
     }
 }

@@ -180,9 +180,8 @@ impl SpeedTables {
     pub fn look(&self, options: &TablesOptions, bytes: TableBytes, free: u64) -> Option<Move> {
         let now = self.clock.monotonic_nanos();
         let log = self.log.get().and_then(|shared| {
-            let average = shared.disk.gate().average_nanos();
-            let is_known = average > 0 && shared.calibrated > 0;
-            is_known.then(|| average as f64 / shared.calibrated as f64)
+            let average = shared.disk.gate().recent_nanos(now)?;
+            (shared.calibrated > 0).then(|| average as f64 / shared.calibrated as f64)
         });
         let mut state = self.state.lock();
         let bandwidth = self.share_of_bandwidth(&mut state, options.bandwidth, now);
@@ -561,7 +560,7 @@ mod tests {
         let data: Vec<u8> = (0..300_000u32).map(|i| (i % 251) as u8).collect();
         file.append(&data).unwrap();
         assert_eq!(tables.usage().waited, 0);
-        let under_way = disk.gate().enter();
+        let under_way = disk.gate().enter(true);
         let before = env.clock.monotonic_nanos();
         file.append(&data).unwrap();
         // Five pieces, each after one step.
