@@ -11,6 +11,7 @@ use crate::placement::{Facts, Move, Placement, Pointer, Policy};
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Access, Clock, RandomAccessFile, ReadRequest, WritableFile};
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -56,6 +57,10 @@ pub struct TableBytes {
     pub levels: Vec<u64>,
     /// Bytes that flushes and compactions may write next.
     pub reserved: u64,
+    /// Tables of [`SpeedTables::begun`] that `there` has.
+    pub installed: Vec<u64>,
+    /// Tables of [`SpeedTables::begun`] of which no file is there.
+    pub gone: Vec<u64>,
 }
 
 /// Figures of the directory.
@@ -63,7 +68,7 @@ pub struct TableBytes {
 pub struct TablesUsage {
     /// The pointer, in levels from the top; -1: nothing goes there.
     pub levels: f64,
-    /// Bytes of tables at the last look, and of those begun since.
+    /// Bytes of tables at the last look, and of those begun that were not installed then.
     pub used: u64,
     /// Bytes that tables may take, at the last look.
     pub capacity: u64,
@@ -84,8 +89,17 @@ struct Counters {
     written: AtomicU64,
     waited: AtomicU64,
     refused: AtomicU64,
-    /// Bytes of tables begun since the last look.
-    begun: AtomicU64,
+}
+
+/// A table that goes there and is not known to be installed: it takes its bytes until it is, or is gone.
+#[derive(Default)]
+struct Begun {
+    bytes: u64,
+    /// Bytes of these that the file system no longer has free. Relaxed: it orders nothing.
+    written: Arc<AtomicU64>,
+    is_created: bool,
+    /// No file of it was there at a look. At the second one it is given up.
+    was_missed: bool,
 }
 
 #[derive(Default)]
@@ -93,11 +107,38 @@ struct State {
     placement: Placement,
     used: u64,
     capacity: u64,
+    /// By number.
+    begun: BTreeMap<u64, Begun>,
     /// When the load was looked at, if it was, and what had been read and written then.
     looked: Option<u64>,
     moved: u64,
     /// Share of the bandwidth, smoothed.
     share: f64,
+}
+
+impl State {
+    /// Bytes of the tables that are begun, and how many of them are written.
+    fn begun_bytes(&self) -> (u64, u64) {
+        self.begun.values().fold((0, 0), |(bytes, written), b| {
+            let of_it = b.written.load(Ordering::Relaxed).min(b.bytes);
+            (bytes.saturating_add(b.bytes), written + of_it)
+        })
+    }
+
+    /// Forgets the tables that are installed, or were discarded.
+    fn end_begun(&mut self, bytes: &TableBytes) {
+        for number in &bytes.installed {
+            self.begun.remove(number);
+        }
+        for number in &bytes.gone {
+            if let Some(b) = self.begun.get_mut(number) {
+                match b.is_created || b.was_missed {
+                    true => _ = self.begun.remove(number),
+                    false => b.was_missed = true,
+                }
+            }
+        }
+    }
 }
 
 /// The disk that has the logs, too.
@@ -176,6 +217,11 @@ impl SpeedTables {
         self.state.lock().placement.is_due(options.policy, now)
     }
 
+    /// Numbers of the tables that [`Self::takes`] let in and that no look has seen installed or gone.
+    pub fn begun(&self) -> Vec<u64> {
+        self.state.lock().begun.keys().copied().collect()
+    }
+
     /// Looks at space and load, and moves the pointer if the rule says so. `free` is what the file system has.
     pub fn look(&self, options: &TablesOptions, bytes: TableBytes, free: u64) -> Option<Move> {
         let now = self.clock.monotonic_nanos();
@@ -185,11 +231,11 @@ impl SpeedTables {
         });
         let mut state = self.state.lock();
         let bandwidth = self.share_of_bandwidth(&mut state, options.bandwidth, now);
-        self.counters.begun.store(0, Ordering::Relaxed);
+        state.end_begun(&bytes);
         state.used = bytes.there;
-        let rest = bytes
-            .there
-            .saturating_add(free.saturating_sub(options.spare));
+        let (begun, written) = state.begun_bytes();
+        let there = bytes.there.saturating_add(written);
+        let rest = there.saturating_add(free.saturating_sub(options.spare));
         state.capacity = match options.size {
             0 => rest,
             size => size.min(rest),
@@ -197,7 +243,7 @@ impl SpeedTables {
         let facts = Facts {
             now,
             capacity: state.capacity,
-            used: bytes.there,
+            used: bytes.there.saturating_add(begun),
             reserved: bytes.reserved,
             levels: bytes.levels,
             bandwidth,
@@ -240,20 +286,24 @@ impl SpeedTables {
         if !pointer.takes(table.rank, table.number, table.is_flush) {
             return false;
         }
-        let (used, capacity) = {
-            let state = self.state.lock();
-            (state.used, state.capacity)
+        let fits = {
+            let mut state = self.state.lock();
+            let used = state.used.saturating_add(state.begun_bytes().0);
+            let fits = used.saturating_add(table.bytes) <= state.capacity
+                && free >= table.bytes.saturating_add(options.spare);
+            if fits {
+                let begun = Begun {
+                    bytes: table.bytes,
+                    ..Begun::default()
+                };
+                state.begun.insert(table.number, begun);
+            }
+            fits
         };
-        let begun = self.counters.begun.load(Ordering::Relaxed);
-        let needed = used.saturating_add(begun).saturating_add(table.bytes);
-        if needed > capacity || free < table.bytes.saturating_add(options.spare) {
+        if !fits {
             self.note_full();
-            return false;
         }
-        self.counters
-            .begun
-            .fetch_add(table.bytes, Ordering::Relaxed);
-        true
+        fits
     }
 
     /// A table that belongs there finds no room: fewer levels go there from now on.
@@ -273,7 +323,7 @@ impl SpeedTables {
         let state = self.state.lock();
         TablesUsage {
             levels: state.placement.pointer().levels(),
-            used: state.used + c.begun.load(Ordering::Relaxed),
+            used: state.used.saturating_add(state.begun_bytes().0),
             capacity: state.capacity,
             read: c.read.load(Ordering::Relaxed),
             written: c.written.load(Ordering::Relaxed),
@@ -284,8 +334,19 @@ impl SpeedTables {
 
     /// A file of the directory that is written in pieces which give way to the log.
     pub fn writer(self: &Arc<Self>, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
-        let tables = self.clone();
-        Box::new(Yielding { file, tables })
+        let number = number_of(file.path());
+        let mut state = self.state.lock();
+        let begun = number.and_then(|number| state.begun.get_mut(&number));
+        let of_table = begun.map(|b| {
+            b.is_created = true;
+            b.written.clone()
+        });
+        drop(state);
+        Box::new(Yielding {
+            file,
+            tables: self.clone(),
+            of_table: of_table.unwrap_or_default(),
+        })
     }
 
     /// A file of the directory whose reads are counted.
@@ -295,18 +356,32 @@ impl SpeedTables {
     }
 }
 
+/// The number in the name of a table.
+fn number_of(path: &Path) -> Option<u64> {
+    path.file_stem()?.to_str()?.parse().ok()
+}
+
 /// A table that is written.
 struct Yielding {
     file: Box<dyn WritableFile>,
     tables: Arc<SpeedTables>,
+    /// Bytes written of this table.
+    of_table: Arc<AtomicU64>,
+}
+
+impl Yielding {
+    fn count(&self, bytes: usize) {
+        let written = &self.tables.counters.written;
+        written.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.of_table.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
 }
 
 impl WritableFile for Yielding {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         let Some(shared) = self.tables.log.get() else {
             self.file.append(data)?;
-            let written = &self.tables.counters.written;
-            written.fetch_add(data.len() as u64, Ordering::Relaxed);
+            self.count(data.len());
             return Ok(());
         };
         for piece in data.chunks(PIECE_BYTES) {
@@ -315,7 +390,7 @@ impl WritableFile for Yielding {
             c.waited.fetch_add(waited, Ordering::Relaxed);
             let at = self.file.len();
             self.file.append(piece)?;
-            c.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            self.count(piece.len());
             // Otherwise the pieces gather in the page cache, and go to the disk as one.
             self.file.write_back(at, piece.len() as u64)?;
         }
@@ -428,8 +503,9 @@ mod tests {
         (mem, env, tables)
     }
 
-    fn table(bytes: u64) -> NewTable {
+    fn table(number: u64, bytes: u64) -> NewTable {
         NewTable {
+            number,
             bytes,
             is_flush: true,
             ..NewTable::default()
@@ -444,26 +520,26 @@ mod tests {
             ..TablesOptions::default()
         };
         assert!(
-            !tables.takes(&options, &table(1), u64::MAX),
+            !tables.takes(&options, &table(1, 1), u64::MAX),
             "not looked yet"
         );
         assert!(tables.is_due(&options));
         let bytes = || TableBytes {
             there: 2 * MIB,
             levels: vec![2 * MIB, MIB, MIB],
-            reserved: 0,
+            ..TableBytes::default()
         };
         assert_eq!(tables.look(&options, bytes(), u64::MAX), Some(Move::Set));
         assert!(!tables.is_due(&options));
         assert!((tables.usage().levels - 3.0).abs() < 1e-9);
-        assert!(tables.takes(&options, &table(5 * MIB), u64::MAX));
-        assert!(!tables.takes(&options, &table(4 * MIB), u64::MAX));
+        assert!(tables.takes(&options, &table(2, 5 * MIB), u64::MAX));
+        assert!(!tables.takes(&options, &table(3, 4 * MIB), u64::MAX));
         assert!((tables.usage().levels - 2.5).abs() < 1e-9);
         assert!(
-            !tables.takes(&options, &table(3 * MIB), 2 * MIB),
+            !tables.takes(&options, &table(4, 3 * MIB), 2 * MIB),
             "the file system"
         );
-        assert!(tables.takes(&options, &table(3 * MIB), 3 * MIB));
+        assert!(tables.takes(&options, &table(5, 3 * MIB), 3 * MIB));
         let usage = tables.usage();
         assert_eq!(
             (usage.used, usage.capacity, usage.refused),
@@ -477,6 +553,52 @@ mod tests {
         };
         tables.look(&free, bytes(), 4 * MIB);
         assert_eq!(tables.usage().capacity, 5 * MIB);
+    }
+
+    /// The outputs of a long compaction take their room from the first to the last look at them.
+    #[test]
+    fn a_table_takes_its_room_until_it_is_installed_or_gone() {
+        let (mem, env, tables) = world();
+        let options = TablesOptions {
+            policy: Policy::Lad(1),
+            size: 10 * MIB,
+            ..TablesOptions::default()
+        };
+        let look = |there: u64, installed: &[u64], gone: &[u64], free| {
+            env.clock.sleep(Duration::from_secs(1));
+            let bytes = TableBytes {
+                there,
+                levels: vec![there],
+                installed: installed.to_vec(),
+                gone: gone.to_vec(),
+                ..TableBytes::default()
+            };
+            tables.look(&options, bytes, free);
+            tables.usage().used
+        };
+        assert_eq!(look(0, &[], &[], u64::MAX), 0);
+        for number in [7, 8, 9] {
+            assert!(tables.takes(&options, &table(number, 3 * MIB), u64::MAX));
+        }
+        assert_eq!(tables.begun(), [7, 8, 9]);
+        assert_eq!(look(0, &[], &[], u64::MAX), 9 * MIB);
+        assert!(!tables.takes(&options, &table(10, 2 * MIB), u64::MAX));
+        let file = |name: &str| {
+            let path = Path::new("/fast").join(name);
+            tables.writer(mem.create(&path, IoActivity::Compaction).unwrap())
+        };
+        let mut first = file("000007.sst");
+        first.append(&vec![1; 2 << 20]).unwrap();
+        let _second = file("000008.sst");
+        // The file system has one MiB beside the two that are written.
+        assert_eq!(look(0, &[], &[], MIB), 9 * MIB);
+        assert_eq!(tables.usage().capacity, 3 * MIB);
+        // The second was discarded; the third has no file yet, or never gets one.
+        assert_eq!(look(2 * MIB, &[7], &[8, 9], u64::MAX), 5 * MIB);
+        assert_eq!(tables.begun(), [9]);
+        assert!(tables.takes(&options, &table(10, 2 * MIB), u64::MAX));
+        assert_eq!(look(2 * MIB, &[], &[9], u64::MAX), 4 * MIB);
+        assert_eq!(tables.begun(), [10]);
     }
 
     /// Reads through the descriptor count as others do.

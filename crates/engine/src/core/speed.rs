@@ -2,7 +2,7 @@
 
 use super::{Engine, Family};
 use crate::picker::CompactionPlan;
-use crate::version::{FilePaths, SPEED_PATH, SpeedMark, TablesMark, Version};
+use crate::version::{FilePaths, SPEED_PATH, SpeedMark, TablesMark, Version, filenames};
 use spanlith_env::BlockDevice;
 use spanlith_speed::{NewTable, SpeedFs, SpeedTables, SpeedUsage, TableBytes, TablesOptions};
 use std::sync::{Arc, OnceLock};
@@ -71,7 +71,7 @@ impl TableDir {
         let free = engine.c.env.fs.free_space(self.state.dir());
         let free = free.unwrap_or(u64::MAX);
         if self.state.is_due(&options)
-            && let Some(why) = self.state.look(&options, table_bytes(engine), free)
+            && let Some(why) = self.state.look(&options, self.bytes(engine), free)
         {
             let levels = self.state.pointer().levels();
             let log = &engine.c.log;
@@ -84,6 +84,39 @@ impl TableDir {
             true => SPEED_PATH,
             false => otherwise,
         }
+    }
+
+    /// Bytes of all tables, and of those that flushes may write next; what became of the tables that were let in.
+    fn bytes(&self, engine: &Engine) -> TableBytes {
+        let begun = self.state.begun();
+        let mut bytes = TableBytes::default();
+        for family in engine.families.load_full().iter() {
+            let superversion = family.superversion.load_full();
+            let version = &superversion.version;
+            let most = version.num_levels().max(bytes.levels.len());
+            bytes.levels.resize(most, 0);
+            for (level, file) in version.file_iter() {
+                if let Some(of_level) = bytes.levels.get_mut(rank(version, level) as usize) {
+                    *of_level = of_level.saturating_add(file.size);
+                }
+                if file.path_id == SPEED_PATH {
+                    bytes.there = bytes.there.saturating_add(file.size);
+                    if begun.contains(&file.number) {
+                        bytes.installed.push(file.number);
+                    }
+                }
+            }
+            let buffer = superversion.settings.options.write_buffer_size;
+            bytes.reserved = bytes.reserved.saturating_add(buffer.saturating_mul(2));
+        }
+        let is_gone = |number: &u64| {
+            let path = self.state.dir().join(filenames::table_file_name(*number));
+            // Not knowing keeps its room.
+            matches!(engine.c.env.fs.entry(&path), Ok(None))
+        };
+        let rest = begun.into_iter().filter(|n| !bytes.installed.contains(n));
+        bytes.gone = rest.filter(is_gone).collect();
+        bytes
     }
 
     /// The figures as text, a line each.
@@ -104,28 +137,6 @@ fn table_options(engine: &Engine) -> TablesOptions {
         bandwidth: options.own.sd_tables_bandwidth,
         spare: engine.min_free_bytes(),
     }
-}
-
-/// Bytes of all tables, and of those that flushes may write next.
-fn table_bytes(engine: &Engine) -> TableBytes {
-    let mut bytes = TableBytes::default();
-    for family in engine.families.load_full().iter() {
-        let superversion = family.superversion.load_full();
-        let version = &superversion.version;
-        let most = version.num_levels().max(bytes.levels.len());
-        bytes.levels.resize(most, 0);
-        for (level, file) in version.file_iter() {
-            if let Some(of_level) = bytes.levels.get_mut(rank(version, level) as usize) {
-                *of_level = of_level.saturating_add(file.size);
-            }
-            if file.path_id == SPEED_PATH {
-                bytes.there = bytes.there.saturating_add(file.size);
-            }
-        }
-        let buffer = superversion.settings.options.write_buffer_size;
-        bytes.reserved = bytes.reserved.saturating_add(buffer.saturating_mul(2));
-    }
-    bytes
 }
 
 /// A level's place among those that have tables, counted from the top: with levels of dynamic size the second may be

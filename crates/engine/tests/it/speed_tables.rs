@@ -402,6 +402,26 @@ fn directories_that_are_missing_foreign_old_or_in_use_are_refused_by_name() {
     db.close().unwrap();
 }
 
+/// Tables take their room from the moment they begin, and once.
+#[test]
+fn what_is_used_is_what_is_there() {
+    let (mem, env) = world();
+    let db = builder(&env, "sd_placement=lad:9").open().unwrap();
+    for round in 0..4 {
+        fill(&db, round);
+        env.clock.sleep(std::time::Duration::from_secs(2));
+    }
+    // New ones go elsewhere, so that nothing is begun there.
+    db.set_options(&[("sd_placement", "pl")]).unwrap();
+    fill(&db, 4);
+    let names = tables(&*mem, FAST).into_iter();
+    let sizes = names.map(|n| mem.size(&Path::new(FAST).join(n)).unwrap());
+    let text = db.property("spanlith.speed-tables").unwrap();
+    let expected = format!("\nused={}\n", sizes.sum::<u64>());
+    assert!(text.contains(&expected), "{text}: {expected}");
+    db.close().unwrap();
+}
+
 /// The database's directory, as a copying program makes it.
 fn copy_of(mem: &MemFs, to: &str) {
     mem.create_dir_if_missing(Path::new(to)).unwrap();
