@@ -64,11 +64,12 @@ impl Engine {
         bytes
     }
 
-    /// Asks the file system for the free space of all directories of tables. Requires: no lock.
+    /// Asks the file system for the free space of all directories of tables that users name. That on a speed disk is
+    /// filled on purpose, and what finds no room there goes elsewhere. Requires: no lock.
     pub(crate) fn short_dirs(&self) -> ShortDirs {
         let bound = self.min_free_bytes();
         let families = self.families.load_full();
-        let dirs = families.iter().flat_map(|f| f.cache.paths.dirs());
+        let dirs = families.iter().flat_map(|f| f.cache.paths.users());
         let dirs: BTreeSet<&Path> = dirs.collect();
         let fs = &self.c.env.fs;
         // Not knowing is no reason to wait.
@@ -157,5 +158,35 @@ impl Engine {
             Err(e) => log.warn(format_args!("reserved room cannot be given up: {e}")),
         }
         released.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::space_room::space_facts;
+    use crate::db::Db;
+    use spanlith_env::{Env, FaultFs, MemFs};
+    use spanlith_pace::SpaceFacts;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_full_speed_disk_presses_no_writer() {
+        let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+        let env = Env::test(faults.clone(), 7).0;
+        let set = "sd_tables_path=/fast;write_throttle_policy=smooth;min_free_bytes=1000";
+        let builder = Db::builder("/db").env(env).no_info_log();
+        let builder = builder.create_if_missing(true).set(set).unwrap();
+        let db = builder.open().unwrap();
+        let used = || {
+            db.engine().look_at_space();
+            space_facts(db.engine(), SpaceFacts::default(), true).used
+        };
+        faults.set_free_space(Path::new("/db"), 1 << 40);
+        faults.set_free_space(Path::new("/fast"), 1000);
+        assert_eq!(used(), 0);
+        faults.set_free_space(Path::new("/db"), 1000);
+        assert_eq!(used(), 7000);
+        db.close().unwrap();
     }
 }
