@@ -13,7 +13,7 @@ use crate::options::{
     apply_own, sanitize_db, sanitize_wal_dir,
 };
 use crate::recovery::{self, OpenRequest, WalFilter};
-use crate::version::{DbPath, PATHS_MAX, filenames};
+use crate::version::{CurrentMarks, DbPath, PATHS_MAX, SpeedMark, TablesMark, filenames};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
@@ -297,8 +297,17 @@ impl OpenBuilder {
         self
     }
 
-    /// The speed disk that was asked for or that the directory has; `fs` gets its logs.
-    fn speed(&self, env: &mut Env) -> Result<Option<Speed>> {
+    /// Says what CURRENT says of speed disks, as far as it can be read.
+    fn marks(&self, env: &Env) -> Result<CurrentMarks> {
+        let current = match env.fs.entry(&self.dir)? {
+            Some(_) => recovery::read_marked_current(env, &self.dir).ok(),
+            None => None,
+        };
+        Ok(current.map(|(_, marks)| marks).unwrap_or_default())
+    }
+
+    /// The speed disk that was asked for or that `mark` names; `env` gets a file system with its logs.
+    fn speed(&self, env: &mut Env, mark: Option<&SpeedMark>) -> Result<Option<Speed>> {
         let path = &self.options.own.sd_path;
         let source = match &self.speed_device {
             Some((name, device)) => Some(SpeedSource::Device(name.clone(), device.clone())),
@@ -311,11 +320,7 @@ impl OpenBuilder {
                 return Err(Error::invalid_argument("sd_path with a line feed"));
             }
         }
-        let current = match env.fs.entry(&self.dir)? {
-            Some(_) => recovery::read_marked_current(env, &self.dir).ok(),
-            None => None,
-        };
-        match (&source, current.and_then(|(_, marks)| marks.logs)) {
+        match (&source, mark) {
             (None, None) => return Ok(None),
             // Refused before anything is made.
             (Some(SpeedSource::Path(path)), None) => {
@@ -337,14 +342,14 @@ impl OpenBuilder {
         }))
     }
 
-    /// The directory of tables on a speed disk that was asked for or that the database has.
-    fn tables(&self, env: &Env, read_only: bool) -> Result<Option<TableDir>> {
+    /// The directory of tables on a speed disk that was asked for or that `mark` names.
+    fn tables(
+        &self,
+        env: &Env,
+        read_only: bool,
+        mark: Option<TablesMark>,
+    ) -> Result<Option<TableDir>> {
         let asked = &self.options.own.sd_tables_path;
-        let current = match env.fs.entry(&self.dir)? {
-            Some(_) => recovery::read_marked_current(env, &self.dir).ok(),
-            None => None,
-        };
-        let mark = current.and_then(|(_, marks)| marks.tables);
         let mark = mark.filter(|mark| !mark.is_leaving);
         let dir = match (asked.as_str(), mark) {
             ("", None) => return Ok(None),
@@ -480,8 +485,9 @@ impl OpenBuilder {
         emulate(&mut env, own.env_device, own.sd_device);
         let first_path = self.resources.paths.first().map(|p| p.dir.as_path());
         sanitize_wal_dir(&mut self.options, &self.dir, first_path);
-        let speed = self.speed(&mut env)?;
-        self.resources.tables = self.tables(&env, read_only)?;
+        let marks = self.marks(&env)?;
+        let speed = self.speed(&mut env, marks.logs.as_ref())?;
+        self.resources.tables = self.tables(&env, read_only, marks.tables)?;
         let mut watch = None;
         if self.options.own.disk_stall_threshold > 0 && !read_only {
             let calls = Arc::new(IoWatch::default());
