@@ -360,7 +360,14 @@ impl OpenBuilder {
         };
         let counts = self.families.iter().map(|f| f.own_paths().len());
         let count = counts.fold(self.resources.paths.len(), usize::max);
-        recovery::check_apart(&dir, &env.fs.absolute(&self.dir), count)?;
+        let mut homes = vec![self.dir.clone()];
+        if !self.options.wal_dir.is_empty() {
+            homes.push(PathBuf::from(&self.options.wal_dir));
+        }
+        let of_families = self.families.iter().flat_map(FamilyOptions::own_paths);
+        let paths = self.resources.paths.iter().chain(of_families);
+        homes.extend(paths.map(|p| p.dir.clone()));
+        recovery::check_apart(&*env.fs, &dir, &homes, count)?;
         Ok(Some(TableDir {
             state: Arc::new(SpeedTables::new(&dir, env.clock.clone())),
             mark: Arc::default(),

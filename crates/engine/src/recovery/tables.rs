@@ -14,7 +14,7 @@ use super::lost::destroy_lost;
 use super::relocate::{LiveTable, Tables};
 use super::request::OpenRequest;
 use super::tables_owner::{OWNER_FILE, Owner, new_token};
-use crate::core::{create_dir, write_current};
+use crate::core::{create_dir, family_paths, write_current};
 use crate::options::SdPlacement;
 use crate::version::{
     CurrentMarks, FileKind, FilePaths, SPEED_PATH, TablesMark, filenames, parse_file_name,
@@ -24,6 +24,10 @@ use spanlith_env::{Env, FileLock, FileSystem, IoActivity};
 use spanlith_speed::{Facts, Placement, Pointer, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// Why a directory is not that of tables on a speed disk.
+const ONE_OF_OURS: &str =
+    "sd_tables_path is one of the database's directories (db_paths, cf_paths, wal_dir)";
 
 /// Bytes copied at once.
 const COPY_BYTES: usize = 256 << 10;
@@ -114,12 +118,19 @@ impl<'a> Place<'a> {
     }
 
     /// Makes `to` the directory of tables of this database, which has it already or takes it; the answer holds it
-    /// until it is dropped. `paths_count`: directories that the user names.
+    /// until it is dropped. `homes` are the directories that the user names, `paths_of` those of the tables of a family,
+    /// if it is one that was named.
     ///
     /// # Errors
     /// `IO error` if it is missing or somebody has it open, with what would be lost without it; `Corruption` if it is
-    /// another database's, or another copy of this one has opened it since.
-    pub(super) fn attach(&mut self, to: &Path, paths_count: u32) -> Result<Box<dyn FileLock>> {
+    /// another database's, or another copy of this one has opened it since; `InvalidArgument` if a directory of tables
+    /// was not named, or is this one.
+    pub(super) fn attach(
+        &mut self,
+        to: &Path,
+        homes: &[PathBuf],
+        paths_of: &dyn Fn(&str) -> Option<FilePaths>,
+    ) -> Result<Box<dyn FileLock>> {
         self.finish_leaving()?;
         let Some(id) = find_identity(self.env, self.dir)? else {
             let text = "tables on a speed disk for a database without an IDENTITY file (write_identity_file = false)";
@@ -139,10 +150,15 @@ impl<'a> Place<'a> {
                 (self.lock(to)?, vec![mark.token])
             }
             None => {
+                let tables = self.tables()?;
+                let high = high_ids(self.fs(), &tables, paths_of)?;
                 create_dir(self.fs(), to)?;
                 let lock = self.lock(to)?;
                 self.check_empty(to, &id)?;
-                self.settle_high_ids(paths_count)?;
+                // Before the largest id means something else.
+                if !high.is_empty() {
+                    self.relocate(tables, &high, &BTreeSet::new(), None)?;
+                }
                 (lock, Vec::new())
             }
         };
@@ -150,6 +166,15 @@ impl<'a> Place<'a> {
         let mut owner = Owner { id, tokens };
         owner.tokens.push(token);
         owner.write(self.fs(), to)?;
+        if let Err(e) = check_aliases(self.fs(), to, &token, homes) {
+            if owner.tokens.len() == 1 {
+                // It was taken just now; what cannot be deleted says whose it is.
+                for path in Owner::files(to) {
+                    let _ = self.fs().delete(&path);
+                }
+            }
+            return Err(e);
+        }
         self.write_mark(Some(TablesMark {
             token,
             is_leaving: false,
@@ -173,7 +198,7 @@ impl<'a> Place<'a> {
     pub(super) fn find(&self, at: &Path, mark: &TablesMark, id: &str) -> Result<Owner> {
         let owner = Owner::read(self.fs(), at)?;
         let Some(owner) = owner else {
-            return Err(self.missing(at, mark));
+            return Err(self.unowned(at, mark));
         };
         if owner.id != id {
             return Err(Error::corruption(format!(
@@ -184,6 +209,26 @@ impl<'a> Place<'a> {
             .with_path(at));
         }
         Ok(owner)
+    }
+
+    /// Says that nothing tells whose the tables in the directory are, or that there are none.
+    fn unowned(&self, at: &Path, mark: &TablesMark) -> Error {
+        let Ok(tables) = self.tables() else {
+            return self.missing(at, mark);
+        };
+        let away: Vec<_> = tables.live().filter(|t| t.path_id == SPEED_PATH).collect();
+        let held = away.iter().filter(|t| is_whole(self.fs(), at, t)).count();
+        if held == 0 {
+            return self.missing(at, mark);
+        }
+        Error::corruption(format!(
+            "directory {} on the speed disk has {held} of the {} tables that should be there, but not the file {OWNER_FILE} \
+             that says whose they are. Bring that back; `spanlith db migrate --to-files --lose-tables` copies the tables \
+             into files, and gives up those alone that are not there",
+            at.display(),
+            away.len()
+        ))
+        .with_path(at)
     }
 
     /// Says what is lost without the directory, and what is not.
@@ -221,18 +266,69 @@ impl<'a> Place<'a> {
         };
         Err(Error::corruption(text).with_path(to))
     }
+}
 
-    /// A copy of a database has path ids of directories that it does not have: its tables are all in the last one.
-    /// They get the id of that, before the largest id means something.
-    fn settle_high_ids(&mut self, paths_count: u32) -> Result<()> {
-        let tables = self.tables()?;
-        let last = paths_count.saturating_sub(1);
-        let high = tables.live().filter(|t| t.path_id == SPEED_PATH);
-        let places: BTreeMap<u64, u32> = high.map(|t| (t.number, last)).collect();
-        match places.is_empty() {
-            true => Ok(()),
-            false => self.relocate(tables, &places, &BTreeSet::new(), None),
+/// Tables with the largest path id of a database without a speed disk, and the id that each gets. A copy of a database has
+/// path ids of directories that it does not have: its tables are all in the last one.
+///
+/// # Errors
+/// `InvalidArgument` if one is not there: the database has more directories than were named, and its MANIFEST must stay
+/// as it is.
+fn high_ids(
+    fs: &dyn FileSystem,
+    tables: &Tables,
+    paths_of: &dyn Fn(&str) -> Option<FilePaths>,
+) -> Result<BTreeMap<u64, u32>> {
+    let mut places = BTreeMap::new();
+    for t in tables.live().filter(|t| t.path_id == SPEED_PATH) {
+        let family = tables.family(t.family);
+        let Some(paths) = paths_of(family) else {
+            return Err(Error::invalid_argument(format!(
+                "Column families not opened: {family}"
+            )));
+        };
+        let last = u32::try_from(paths.count().saturating_sub(1)).unwrap_or(0);
+        if !is_whole(fs, paths.dir(last), t) {
+            return Err(elsewhere(t, family, paths.dir(last)));
         }
+        places.insert(t.number, last);
+    }
+    Ok(places)
+}
+
+/// Returns whether a directory has a table, as long as the MANIFEST says.
+fn is_whole(fs: &dyn FileSystem, dir: &Path, t: &LiveTable) -> bool {
+    let path = dir.join(filenames::table_file_name(t.number));
+    fs.size(&path).is_ok_and(|size| size == t.size)
+}
+
+/// The directories that were named are not those of the database.
+fn elsewhere(t: &LiveTable, family: &str, dir: &Path) -> Error {
+    let path = dir.join(filenames::table_file_name(t.number));
+    Error::invalid_argument(format!(
+        "table {:06}.sst of column family {family} is not in {}, where it is by the directories that were named: name all \
+         those of its tables (db_paths, cf_paths), in their order; beside four of them there is no place for \
+         sd_tables_path",
+        t.number,
+        dir.display()
+    ))
+    .with_path(&path)
+}
+
+/// Refuses a directory of tables that is one of `homes` by another name: the file that says whose it is is there, too.
+fn check_aliases(
+    fs: &dyn FileSystem,
+    to: &Path,
+    token: &[u8; 16],
+    homes: &[PathBuf],
+) -> Result<()> {
+    let is_there = |dir: &PathBuf| {
+        let owner = Owner::read(fs, dir).ok().flatten();
+        owner.is_some_and(|owner| owner.tokens.contains(token))
+    };
+    match homes.iter().any(is_there) {
+        true => Err(Error::invalid_argument(ONE_OF_OURS).with_path(to)),
+        false => Ok(()),
     }
 }
 
@@ -323,9 +419,14 @@ pub(super) fn attach(request: &OpenRequest) -> Result<Option<Box<dyn FileLock>>>
         }
         return Ok(None);
     }
-    let counts = request.families.iter().map(|f| f.paths.len().max(1));
-    let count = u32::try_from(counts.max().unwrap_or(1)).unwrap_or(u32::MAX);
-    let lock = place.attach(tables.dir(), count)?;
+    let paths_of = |name: &str| {
+        let asked = request.families.iter().find(|f| f.name == name)?;
+        Some(family_paths(dir, asked))
+    };
+    let mut homes = vec![dir.to_path_buf(), request.wal_dir()];
+    let paths = request.families.iter().flat_map(|f| &f.paths);
+    homes.extend(paths.map(|path| path.dir.clone()));
+    let lock = place.attach(tables.dir(), &homes, &paths_of)?;
     if let (Some(mark), Some(asked)) = (place.mark(), &request.resources.tables) {
         // Set once: a request opens once.
         let _ = asked.mark.set(mark.clone());
@@ -351,6 +452,10 @@ pub type PathsOf<'a> = &'a dyn Fn(&str) -> FilePaths;
 
 /// Copies `table`, durably but for its name.
 fn copy(fs: &dyn FileSystem, from: &Path, to: &Path, table: &LiveTable) -> Result<()> {
+    if fs.absolute(from) == fs.absolute(to) {
+        // The copy would be cut to nothing before anything is read.
+        return Err(Error::invalid_argument(ONE_OF_OURS).with_path(to));
+    }
     let file = fs.open_random(from)?;
     let mut out = fs.create(to, IoActivity::Other)?;
     let mut buf = vec![0; COPY_BYTES];
@@ -404,14 +509,11 @@ pub fn migrate_to_speed_disk(
     let to = env.fs.absolute(to);
     let fs = &*env.fs;
     let mut place = Place::read(env, dir)?;
-    let counts = place.tables()?;
-    let counts = counts
-        .families()
-        .map(|name| paths_of(name).count())
-        .max()
-        .unwrap_or(1);
-    check_apart(&to, dir, counts)?;
-    let _held = place.attach(&to, u32::try_from(counts).unwrap_or(u32::MAX))?;
+    let tables = place.tables()?;
+    let homes = homes_of(dir, &tables, paths_of);
+    let counts = tables.families().map(|name| paths_of(name).count());
+    check_apart(fs, &to, &homes, counts.max().unwrap_or(1))?;
+    let _held = place.attach(&to, &homes, &|name: &str| Some(paths_of(name)))?;
     let tables = place.tables()?;
     let mut all: Vec<(u32, LiveTable)> =
         tables.live().map(|t| (tables.rank(t), t.clone())).collect();
@@ -474,10 +576,28 @@ fn room(all: &[(u32, LiveTable)], policy: Policy, size: u64, free: u64) -> (Poin
     (rule.pointer(), capacity.saturating_sub(used))
 }
 
-/// Refuses a directory of tables that is one of the database's, and more directories than path ids.
-pub(crate) fn check_apart(tables: &Path, dir: &Path, paths_count: usize) -> Result<()> {
-    let text = if tables == dir {
+/// All directories that users name: that of the database, and those of its tables.
+fn homes_of(dir: &Path, tables: &Tables, paths_of: PathsOf<'_>) -> Vec<PathBuf> {
+    let mut homes = vec![dir.to_path_buf()];
+    for name in tables.families() {
+        homes.extend(paths_of(name).users().map(Path::to_path_buf));
+    }
+    homes
+}
+
+/// Refuses a directory of tables that is one of `homes`, the first of which is the database's, and more directories than
+/// path ids.
+pub(crate) fn check_apart(
+    fs: &dyn FileSystem,
+    tables: &Path,
+    homes: &[PathBuf],
+    paths_count: usize,
+) -> Result<()> {
+    let mut homes = homes.iter().map(|dir| fs.absolute(dir));
+    let text = if homes.next().as_deref() == Some(tables) {
         "sd_tables_path is the directory of the database"
+    } else if homes.any(|dir| dir == tables) {
+        ONE_OF_OURS
     } else if paths_count > SPEED_PATH as usize {
         "sd_tables_path with four directories of tables: its place is that of the fourth"
     } else if tables.display().to_string().contains('\n') {
@@ -514,19 +634,35 @@ pub fn migrate_tables_to_files(
     }
     let from = at.map_or_else(|| PathBuf::from(&mark.dir), |at| env.fs.absolute(at));
     let (fs, tables) = (&*env.fs, place.tables()?);
-    let is_there = fs.entry(&from)?.is_some() && fs.entry(&from.join(OWNER_FILE))?.is_some();
-    let held = match is_there || !lose {
+    let homes = homes_of(dir, &tables, paths_of);
+    check_apart(fs, &from, &homes, 1)?;
+    let is_owned = fs.entry(&from)?.is_some() && fs.entry(&from.join(OWNER_FILE))?.is_some();
+    let held = match is_owned || !lose {
         true => {
             let id = find_identity(env, dir)?.unwrap_or_default();
             place.find(&from, &mark, &id)?;
+            check_aliases(fs, &from, &mark.token, &homes)?;
             Some(place.lock(&from)?)
         }
         false => None,
     };
+    // Otherwise the tables would come to a directory in which the next open does not look.
+    for t in tables.live().filter(|t| t.path_id != SPEED_PATH && !lose) {
+        let family = tables.family(t.family);
+        let paths = paths_of(family);
+        if fs.entry(&paths.table(t.number, t.path_id))?.is_none() {
+            return Err(elsewhere(t, family, paths.dir(t.path_id)));
+        }
+    }
     let (mut places, mut lost, mut dirs) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
     for t in tables.live().filter(|t| t.path_id == SPEED_PATH) {
         let path = from.join(filenames::table_file_name(t.number));
-        if lose && (!is_there || fs.entry(&path)?.is_none()) {
+        let is_gone = match is_owned {
+            true => fs.entry(&path)?.is_none(),
+            // Nothing but its number and size says that it is the one: an open compares their identities.
+            false => !is_whole(fs, &from, t),
+        };
+        if lose && is_gone {
             lost.insert(t.number);
             continue;
         }
@@ -543,7 +679,7 @@ pub fn migrate_tables_to_files(
         dir: from.display().to_string(),
         ..mark
     };
-    place.relocate(tables, &places, &lost, is_there.then_some(leaving))?;
+    place.relocate(tables, &places, &lost, is_owned.then_some(leaving))?;
     drop(held);
     place.finish_leaving()?;
     Ok(done)

@@ -9,6 +9,7 @@ use spanlith::{
 };
 use spanlith_env::{Env, FaultFs, FaultRule, FileSystem, MemFs, OpClass};
 use spanlith_speed::Policy;
+use spanlith_testkit::TempDir;
 use spanlith_wal::{LogReader, ReadEvent};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -400,6 +401,169 @@ fn directories_that_are_missing_foreign_old_or_in_use_are_refused_by_name() {
     let db = plain(&env).open().unwrap();
     check(&db, 2);
     db.close().unwrap();
+}
+
+/// A path that is the database's own would be source and target at once: its tables would be cut to nothing.
+#[test]
+fn a_directory_of_the_database_is_no_directory_on_a_speed_disk() {
+    let (mem, env) = world();
+    let two = || vec![DbPath::new("/p0", 1 << 30), DbPath::new(FAST, 1 << 30)];
+    let refused = |e: spanlith::Error| {
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+        assert!(
+            e.to_string().contains("one of the database's directories"),
+            "{e}"
+        );
+    };
+    refused(builder(&env, "").db_paths(two()).open().unwrap_err());
+    let of_family = FamilyOptions::new("two").paths(two());
+    refused(builder(&env, "").family(of_family).open().unwrap_err());
+    let mut options = DbOptions::default();
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    options.wal_dir = format!("{FAST}/");
+    let elsewhere = plain(&env).options(options);
+    let elsewhere = elsewhere.set(format!("sd_tables_path={FAST}")).unwrap();
+    refused(elsewhere.open().unwrap_err());
+    // In and out, with paths that were given too late.
+    let db = builder(&env, "sd_placement=lad:1").open().unwrap();
+    fill(&db, 0);
+    db.close().unwrap();
+    let paths = |_: &str| FilePaths::new(two());
+    let bytes = |name: &String| mem.read_file(&Path::new(FAST).join(name)).unwrap();
+    let before: Vec<_> = tables(&*mem, FAST).iter().map(bytes).collect();
+    for lose in [false, true] {
+        let out = migrate_tables_to_files(&env, Path::new(DB), &paths, None, lose);
+        refused(out.unwrap_err());
+    }
+    let placement = SdPlacement(Policy::Auto);
+    let fast = Path::new(FAST);
+    let into = migrate_to_speed_disk(&env, Path::new(DB), &paths, fast, placement, 0);
+    refused(into.unwrap_err());
+    let after: Vec<_> = tables(&*mem, FAST).iter().map(bytes).collect();
+    assert_eq!((before.len(), &before), (2, &after));
+    let db = plain(&env).open().unwrap();
+    check(&db, 1);
+    db.close().unwrap();
+}
+
+#[test]
+fn another_name_of_a_directory_of_the_database_is_found_out() {
+    let temp = TempDir::new("alias");
+    let (own, fast) = (temp.join("own"), temp.join("fast"));
+    std::fs::create_dir(&own).unwrap();
+    std::os::unix::fs::symlink(&own, &fast).unwrap();
+    let open = |set: &str| {
+        let db = Db::builder(temp.join("db")).create_if_missing(true);
+        let db = db.db_paths(vec![DbPath::new(&own, 1 << 30)]);
+        db.no_info_log().set(set).unwrap().open()
+    };
+    let set = format!("sd_tables_path={};sd_placement=lad:1", fast.display());
+    let e = open(&set).unwrap_err();
+    assert!(
+        e.to_string().contains("one of the database's directories"),
+        "{e}"
+    );
+    assert!(!own.join("SPANLITH.tables").exists());
+    let db = open("").unwrap();
+    db.default_cf().put("k", "v").unwrap();
+    db.flush(true).unwrap();
+    db.close().unwrap();
+    assert!(open(&set).is_err(), "there are tables by now");
+    assert_eq!(open("").unwrap().default_cf().iter().count(), 1);
+}
+
+/// The MANIFEST was written again as if these tables were in the only directory that was named.
+#[test]
+fn directories_that_were_not_named_leave_the_manifest_as_it_is() {
+    let (mem, env) = world();
+    let four = || (0..4).map(|n| DbPath::new(format!("/p{n}"), 1)).collect();
+    let db = plain(&env).db_paths(four()).open().unwrap();
+    fill(&db, 0);
+    let far = CompactRangeOptions {
+        target_path_id: 3,
+        bottommost: BottommostCompaction::Force,
+        ..CompactRangeOptions::default()
+    };
+    let cf = db.default_cf();
+    cf.compact_range_opt(None, None, &far).unwrap();
+    db.close().unwrap();
+    let before = (current(&mem), path_ids(&mem, DB));
+    assert!(before.1.contains(&3), "{before:?}");
+    let refused = |e: spanlith::Error| {
+        assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+        assert!(
+            e.to_string().contains("column family default is not in"),
+            "{e}"
+        );
+        assert_eq!((current(&mem), path_ids(&mem, DB)), before);
+        assert!(mem.entry(Path::new(FAST)).unwrap().is_none());
+    };
+    refused(builder(&env, "").open().unwrap_err());
+    let three = four().into_iter().take(3).collect();
+    refused(builder(&env, "").db_paths(three).open().unwrap_err());
+    refused(to_disk(&mem, Policy::Auto).unwrap_err());
+    let unnamed = Db::builder(DB).env(env.clone()).no_info_log();
+    let unnamed = unnamed.family(FamilyOptions::new("three"));
+    let e = unnamed.set(format!("sd_tables_path={FAST}")).unwrap();
+    refused(e.open().unwrap_err());
+    let db = plain(&env).db_paths(four()).open().unwrap();
+    check(&db, 1);
+    db.close().unwrap();
+}
+
+#[test]
+fn tables_leave_the_disk_only_to_the_directories_that_the_database_has() {
+    let (mem, env) = world();
+    let two = || vec![DbPath::new("/p0", 1 << 30), DbPath::new("/p1", 1 << 30)];
+    let db = builder(&env, "sd_placement=lad:1").db_paths(two());
+    let db = db.open().unwrap();
+    fill(&db, 0);
+    compact(&db);
+    fill(&db, 1);
+    db.close().unwrap();
+    let before = current(&mem);
+    let e = to_files(&mem, false).unwrap_err();
+    assert!(e.to_string().contains("name all those of"), "{e}");
+    assert_eq!((current(&mem), counts(&*mem)), (before, (2, 0)));
+    let paths = |_: &str| FilePaths::new(two());
+    let done = migrate_tables_to_files(&env, Path::new(DB), &paths, None, false);
+    assert_eq!(done.unwrap().tables, 2);
+    let db = plain(&env).db_paths(two()).open().unwrap();
+    check(&db, 2);
+    db.close().unwrap();
+}
+
+#[test]
+fn tables_without_the_file_that_says_whose_they_are_are_not_called_missing() {
+    let (mem, env) = world();
+    let db = builder(&env, "sd_placement=lad:1").open().unwrap();
+    fill(&db, 0);
+    fill(&db, 1);
+    db.close().unwrap();
+    let file = Path::new("/fast/SPANLITH.tables");
+    let bytes = mem.read_file(file).unwrap();
+    mem.delete(file).unwrap();
+    for e in [
+        plain(&env).open().unwrap_err(),
+        plain(&env).open_read_only().unwrap_err(),
+        to_files(&mem, false).unwrap_err(),
+    ] {
+        let text = e.to_string();
+        assert!(text.contains("has 4 of the 4 tables"), "{text}");
+        assert!(text.contains("SPANLITH.tables"), "{text}");
+        assert!(!text.contains("is missing"), "{text}");
+    }
+    // With the file back all is well; without it the tables can be brought back all the same.
+    let whole = Arc::new(mem.process_crash_clone());
+    whole.write_file(file, &bytes).unwrap();
+    check(&plain(&env_of(&whole)).open().unwrap(), 2);
+    mem.delete(&Path::new(FAST).join(&tables(&*mem, FAST)[0]))
+        .unwrap();
+    let done = to_files(&mem, true).unwrap();
+    assert_eq!((done.tables, done.lost), (3, 1));
+    assert_eq!(counts(&*mem), (3, 3));
+    plain(&env).open().unwrap().close().unwrap();
 }
 
 /// Tables take their room from the moment they begin, and once.
