@@ -32,7 +32,7 @@ pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
 pub use mem_logs::MemLogs;
 pub use reader::{COMPRESSED_RECORD_MAX, CorruptionKind, LogReader, ReadEvent};
-pub use salvage::{Met, each_record};
+pub use salvage::{Met, Salvaged, each_record, each_salvaged};
 pub use search::{Search, is_whole_but_for_length, search_records};
 pub use store::{FileLogs, LogPlace, LogStore};
 pub use writer::{LogOptions, LogWriter};

@@ -21,6 +21,17 @@ pub struct Met {
     pub is_recycled: bool,
 }
 
+/// A record that can be read.
+#[derive(Clone, Copy, Debug)]
+pub struct Salvaged<'r> {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its contents.
+    pub record: &'r [u8],
+    /// Something in front of it cannot be read: an open may not come to it.
+    pub is_behind_damage: bool,
+}
+
 /// Hands out all records that can be read, with where they begin, those behind damage in its block too.
 ///
 /// # Errors
@@ -31,6 +42,28 @@ pub fn each_record(
     number: u64,
     take: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<Met> {
+    each_salvaged(fs, path, number, &mut |found| {
+        take(found.offset, found.record);
+    })
+}
+
+/// As [`each_record`], and says of each record whether there was damage in front of it.
+///
+/// # Errors
+/// Those of the file.
+pub fn each_salvaged(
+    fs: &dyn FileSystem,
+    path: &Path,
+    number: u64,
+    take: &mut dyn FnMut(Salvaged<'_>),
+) -> Result<Met> {
+    let mut take = |offset, record: &[u8], is_behind_damage| {
+        take(Salvaged {
+            offset,
+            record,
+            is_behind_damage,
+        });
+    };
     let mut reader = LogReader::new(fs.open_sequential(path)?, number);
     let mut met = Met::default();
     loop {
@@ -39,7 +72,7 @@ pub fn each_record(
                 met.is_recycled = reader.is_recycled();
                 return Ok(met);
             }
-            ReadEvent::Record { offset, .. } => take(offset, reader.record()),
+            ReadEvent::Record { offset, .. } => take(offset, reader.record(), met.is_damaged),
             ReadEvent::Corruption {
                 offset, dropped, ..
             } => {
@@ -55,7 +88,7 @@ pub fn each_record(
                 let file = fs.open_random(path)?;
                 search_records(&*file, &search, &mut |at, record| {
                     if at < end {
-                        take(at, record);
+                        take(at, record, true);
                     }
                 })?;
             }
@@ -74,7 +107,7 @@ pub fn each_record(
                 let file = fs.open_random(path)?;
                 search_records(&*file, &search, &mut |at, record| {
                     met.is_damaged = true;
-                    take(at, record);
+                    take(at, record, true);
                 })?;
             }
             ReadEvent::Predecessor { .. } => {}
@@ -140,6 +173,12 @@ mod tests {
             let met = each_record(&fs, path, number, &mut take).unwrap();
             assert!(met.is_damaged);
             assert_eq!(found, [0, 2, 3, 4], "{number} {recyclable}");
+            let mut reached = Vec::new();
+            let mut take = |found: Salvaged<'_>| {
+                reached.extend(Some(found.record[0]).filter(|_| !found.is_behind_damage));
+            };
+            each_salvaged(&fs, path, number, &mut take).unwrap();
+            assert_eq!(reached, [0], "{number} {recyclable}");
         }
     }
 }

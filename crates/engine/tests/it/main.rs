@@ -54,6 +54,7 @@ mod ranges;
 mod reads;
 mod regressions;
 mod repair;
+mod repair_losses;
 mod requests;
 mod row_cache;
 mod scan_values;

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-const DIR: &str = "/db";
+pub(crate) const DIR: &str = "/db";
 
-type Rows = Vec<(String, String)>;
+pub(crate) type Rows = Vec<(String, String)>;
 
-fn quiet() -> CfOptions {
+pub(crate) fn quiet() -> CfOptions {
     let mut o = CfOptions::default();
     o.disable_auto_compactions = true;
     o
@@ -33,24 +33,24 @@ fn families() -> [FamilyOptions; 3] {
     ]
 }
 
-fn builder(env: &Env) -> OpenBuilder {
+pub(crate) fn builder(env: &Env) -> OpenBuilder {
     let builder = Db::builder(DIR).env(env.clone()).no_info_log();
     families().into_iter().fold(builder, OpenBuilder::family)
 }
 
-fn rows(cf: &Cf) -> Rows {
+pub(crate) fn rows(cf: &Cf) -> Rows {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let entries = cf.iter().map(|e| e.map(|(k, v)| (text(&k), text(&v))));
     entries.collect::<spanlith::Result<_>>().unwrap()
 }
 
-fn contents(db: &Db) -> BTreeMap<String, Rows> {
+pub(crate) fn contents(db: &Db) -> BTreeMap<String, Rows> {
     let all = db.cfs().into_iter();
     all.map(|cf| (cf.name().to_string(), rows(&cf))).collect()
 }
 
 /// Tables of each family by level and number.
-fn places(db: &Db) -> BTreeSet<(String, usize, u64)> {
+pub(crate) fn places(db: &Db) -> BTreeSet<(String, usize, u64)> {
     let all = db.cfs().into_iter().flat_map(|cf| {
         let files = cf.live_files().into_iter();
         let name = cf.name().to_string();
@@ -98,7 +98,7 @@ fn fill(env: &Env) -> BTreeMap<String, Rows> {
 }
 
 /// A world with that database, all of it durable.
-fn filled() -> (MemFs, Env, BTreeMap<String, Rows>) {
+pub(crate) fn filled() -> (MemFs, Env, BTreeMap<String, Rows>) {
     let world = World::new(7);
     let all = fill(&world.env);
     let mem = MemFs::clone(&world.mem).process_crash_clone();
@@ -107,20 +107,20 @@ fn filled() -> (MemFs, Env, BTreeMap<String, Rows>) {
 }
 
 /// A world on a file system.
-fn on(mem: &MemFs) -> Env {
+pub(crate) fn on(mem: &MemFs) -> Env {
     let (env, ..) = Env::test(Arc::new(mem.clone()), 11);
     env
 }
 
-fn names(mem: &MemFs) -> Vec<String> {
+pub(crate) fn names(mem: &MemFs) -> Vec<String> {
     mem.list(Path::new(DIR)).unwrap()
 }
 
-fn path(name: &str) -> std::path::PathBuf {
+pub(crate) fn path(name: &str) -> std::path::PathBuf {
     Path::new(DIR).join(name)
 }
 
-fn lose_manifest(mem: &MemFs) {
+pub(crate) fn lose_manifest(mem: &MemFs) {
     for name in names(mem) {
         if name == "CURRENT" || name.starts_with("MANIFEST") {
             mem.delete(&path(&name)).unwrap();
@@ -152,7 +152,7 @@ fn repaired(env: &Env) -> RepairReport {
     builder(env).repair().unwrap()
 }
 
-fn lost(report: &RepairReport) -> Vec<String> {
+pub(crate) fn lost(report: &RepairReport) -> Vec<String> {
     let files = report.lost.iter();
     let mut names: Vec<String> = files
         .map(|f| f.path.file_name().unwrap().to_string_lossy().into_owned())

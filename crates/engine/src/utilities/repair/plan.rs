@@ -87,7 +87,8 @@ impl Plan {
             true => Known::read(env, dir, &files.manifests),
             false => None,
         };
-        let updates = Updates::read(&*env.fs, &files.logs)?;
+        let needed = known.as_ref().map_or(0, |k| k.min_log_number);
+        let updates = Updates::read(&*env.fs, &files.logs, needed)?;
         let mut plan = Self::default();
         let damaged = updates.damaged().iter();
         plan.missing = damaged
