@@ -462,8 +462,16 @@ impl OpenBuilder {
             &self.dir,
             paths.first().map(|p| p.dir.as_path()),
         );
+        let mut own = options.own.clone();
+        let mut unused = OwnCfOptions::default();
+        for text in &self.sets {
+            // Each was accepted by `set`.
+            let _ = apply_own(text, &mut own, &mut unused);
+        }
         let of_families = self.families.iter().flat_map(FamilyOptions::own_paths);
+        let counts = self.families.iter().map(|f| f.own_paths().len());
         RepairPlaces {
+            paths_count: counts.fold(paths.len(), usize::max),
             env: self.env.clone().unwrap_or_else(Env::system),
             wal_dir: match options.wal_dir.as_str() {
                 "" => self.dir.clone(),
@@ -474,7 +482,9 @@ impl OpenBuilder {
                 .chain(of_families)
                 .map(|p| p.dir.clone())
                 .collect(),
-            asks_for_speed_disk: self.speed_device.is_some() || !options.own.sd_path.is_empty(),
+            asks_for_speed_disk: self.speed_device.is_some()
+                || !own.sd_path.is_empty()
+                || !own.sd_tables_path.is_empty(),
             dir: self.dir.clone(),
         }
     }

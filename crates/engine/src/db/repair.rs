@@ -16,6 +16,8 @@ pub(crate) struct RepairPlaces {
     pub wal_dir: PathBuf,
     /// Directories of tables, as far as they were given.
     pub others: Vec<PathBuf>,
+    /// Directories that a family has, at most.
+    pub paths_count: usize,
     /// The options ask for a speed disk.
     pub asks_for_speed_disk: bool,
 }

@@ -102,3 +102,59 @@ fn a_committed_transaction_is_found_without_a_manifest() {
     plain(&env).repair().unwrap();
     assert_eq!(keys(&env), "abcdefght");
 }
+
+#[test]
+fn a_table_of_a_format_that_this_build_does_not_read_ends_the_repair() {
+    let (mem, env, all) = filled();
+    let before = names(&mem);
+    let table = before.iter().find(|n| n.ends_with(".sst")).unwrap();
+    let whole = mem.read_file(&path(table)).unwrap();
+    let mut other = whole.clone();
+    let magic = other.len() - 8;
+    other[magic..].copy_from_slice(&PLAIN_MAGIC.to_le_bytes());
+    mem.write_file(&path(table), &other).unwrap();
+    let e = builder(&env).repair().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotSupported, "{e}");
+    assert!(e.to_string().contains(table.as_str()), "{e}");
+    assert_eq!(names(&mem), before);
+    mem.write_file(&path(table), &whole).unwrap();
+    builder(&env).repair().unwrap();
+    let db = builder(&env).open().unwrap();
+    assert_eq!(contents(&db), all);
+    db.close().unwrap();
+}
+
+/// CURRENT alone says where parts of a database are on a speed disk.
+#[test]
+fn tables_on_a_speed_disk_are_not_given_up() {
+    let world = World::new(7);
+    let (mem, env) = (&world.mem, &world.env);
+    let set = "sd_tables_path=/fast;sd_placement=lad:9";
+    let db = plain(env).create_if_missing(true);
+    let db = db.set(set).unwrap().open().unwrap();
+    fill(&db.default_cf(), "abc");
+    db.flush(true).unwrap();
+    let (table, bytes) = newest_table(&db, mem);
+    db.close().unwrap();
+    let e = plain(env).repair().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotSupported, "{e}");
+    mem.delete(&path("CURRENT")).unwrap();
+    for set in [set, "sd_path=/disk"] {
+        let e = plain(env).set(set).unwrap().repair().unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::NotSupported, "{e}");
+    }
+    let before = names(mem);
+    let e = plain(env).repair().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    assert!(e.to_string().contains("or on a speed disk"), "{e}");
+    assert_eq!(names(mem), before);
+    // With four directories it is a table that is gone.
+    let four = (0..4).map(|n| DbPath::new(format!("/p{n}"), 1)).collect();
+    let copy = on(&mem.process_crash_clone());
+    let report = plain(&copy).db_paths(four).repair().unwrap();
+    assert_eq!(report.missing.len(), 1, "{report:?}");
+    // And back where it can be found.
+    mem.write_file(&path(&table), &bytes).unwrap();
+    plain(env).repair().unwrap();
+    assert_eq!(keys(env), "abc");
+}

@@ -3,9 +3,10 @@
 //! A MANIFEST of which anything cannot be read says nothing here: a file that it names may have been replaced, and one
 //! that it does not name may have replaced it. A torn last record is none: what it would have said never counted.
 
+use super::files::Files;
 use crate::recovery::read_current;
 use crate::version::edit::BlobFileGarbage;
-use crate::version::{BlobFileAddition, NewFile, VersionEdit, filenames};
+use crate::version::{BlobFileAddition, NewFile, SPEED_PATH, VersionEdit, filenames};
 use spanlith_base::byte_text::text_of_bytes;
 use spanlith_base::{Error, Result};
 use spanlith_env::Env;
@@ -121,6 +122,14 @@ impl Known {
         let family = self.families.get_mut(&id).ok_or_else(unknown)?;
         family.apply(edit);
         Ok(())
+    }
+
+    /// A table that it has in the fourth directory, or on a speed disk, and that is not among the files.
+    pub(super) fn far_away(&self, files: &Files) -> Option<u64> {
+        let tables = self.families.values().flat_map(|f| f.files.values());
+        let mut far = tables.filter(|f| f.path_id == SPEED_PATH);
+        far.find(|f| !files.tables.contains_key(&f.number))
+            .map(|f| f.number)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::core::{Engine, create_dir, family_paths, write_current};
 use crate::db::{Db, FamilyOptions, OpenBuilder, RepairPlaces};
 use crate::options::{OptionsFile, STATS_FAMILY, SyncedLogDamage, WalRecoveryMode};
 use crate::recovery::{self, LOST_DIR, OpenRequest};
-use crate::version::{CurrentMarks, FilePaths, filenames};
+use crate::version::{CurrentMarks, FilePaths, SPEED_PATH, filenames};
 use files::Files;
 use place::is_interleaved;
 use plan::{FamilyPlan, NamedFamilies, Plan, Terms};
@@ -133,9 +133,10 @@ impl OpenBuilder {
     ///
     /// # Errors
     /// Those of the lock; `InvalidArgument` if the keys of a family are ordered by another comparator than its options
-    /// have; `NotSupported` if the logs are on a speed disk; of the file system, but for bytes that a device cannot
-    /// read; as [`Self::open`]. Nothing is changed by most of them; after one of the open at the end the repair may be
-    /// begun again.
+    /// have, or if the MANIFEST has tables in a fourth directory that was not named; `NotSupported` if logs or tables are
+    /// on a speed disk, or if this build does not read a table; of the file system, but for bytes of tables and blob
+    /// files that a device cannot read; as [`Self::open`]. Nothing is changed by most of them; after one of the open at
+    /// the end the repair may be begun again.
     pub fn repair(self) -> Result<RepairReport> {
         let RepairPlaces { env, dir, .. } = self.repair_places();
         let recorded = OptionsFile::load(&env, &dir).ok();
@@ -198,6 +199,16 @@ impl<'a> Repair<'a> {
             asks_manifest: true,
         };
         let plan = Plan::make(&places.env, &places.dir, &files, named, terms)?;
+        if let Some(number) = plan
+            .far_away
+            .filter(|_| places.paths_count <= SPEED_PATH as usize)
+        {
+            return Err(Error::invalid_argument(format!(
+                "table {number:06}.sst was in the fourth directory of tables, which is not named, or on a speed disk: name \
+                 all directories (db_paths, cf_paths), or copy the tables of the speed disk into that of the database"
+            ))
+            .with_path(&places.dir));
+        }
         Ok(Self {
             places,
             files,

@@ -48,6 +48,8 @@ pub(super) struct Plan {
     pub aside: Vec<Aside>,
     /// Names what will be missing of which no file is left, for users.
     pub missing: Vec<String>,
+    /// A table that the MANIFEST has in the fourth directory, or on a speed disk, and that is not there.
+    pub far_away: Option<u64>,
     pub db_id: Option<Vec<u8>>,
     pub last_sequence: u64,
     /// A number that no file has and no MANIFEST has given out.
@@ -75,7 +77,8 @@ impl Plan {
     /// Reads all files and decides. Changes nothing.
     ///
     /// # Errors
-    /// Of the file system, except for bytes that a device cannot read: those are damage.
+    /// Of the file system, except for bytes of tables and blob files that a device cannot read: those are damage.
+    /// `NotSupported` for a table that this build does not read, unless holes are tolerated.
     pub(super) fn make(
         env: &Env,
         dir: &Path,
@@ -89,7 +92,10 @@ impl Plan {
         };
         let needed = known.as_ref().map_or(0, |k| k.min_log_number);
         let updates = Updates::read(&*env.fs, &files.logs, needed)?;
-        let mut plan = Self::default();
+        let mut plan = Self {
+            far_away: known.as_ref().and_then(|k| k.far_away(files)),
+            ..Self::default()
+        };
         let damaged = updates.damaged().iter();
         plan.missing = damaged
             .map(|log| format!("a part of log {log:06} that cannot be read"))
@@ -123,7 +129,7 @@ impl Plan {
             placed.insert(id, done);
         }
         plan.tell(&placed, files);
-        plan.take_blobs(env, files, known.as_ref(), &placed)?;
+        plan.take_blobs(env, files, known.as_ref(), (&placed, terms.holes))?;
         plan.count(known, files);
         Ok(plan)
     }
@@ -152,7 +158,7 @@ impl Plan {
             match describe(env, path, number, holes) {
                 Ok(Some(table)) => drop(tables.insert(number, table)),
                 Ok(None) => self.put_aside(path.clone(), "nothing is in it"),
-                Err(e) => self.lose(path.clone(), unreadable(e, path)?),
+                Err(e) => self.lose(path.clone(), unreadable(e, path, holes)?),
             }
         }
         number_those_from_outside(&mut tables);
@@ -301,13 +307,13 @@ impl Plan {
         env: &Env,
         files: &Files,
         known: Option<&Known>,
-        placed: &BTreeMap<u32, Placed>,
+        (placed, holes): (&BTreeMap<u32, Placed>, Holes),
     ) -> Result<()> {
         for (&number, path) in &files.blobs {
             let blob = match BlobFile::describe(env, path, number) {
                 Ok(blob) => blob,
                 Err(e) => {
-                    self.lose(path.clone(), unreadable(e, path)?);
+                    self.lose(path.clone(), unreadable(e, path, holes)?);
                     continue;
                 }
             };
@@ -532,10 +538,12 @@ fn names_by_order<'n>(
 /// Says what is wrong with a file that cannot be read.
 ///
 /// # Errors
-/// The error itself if it says nothing of the file: it may be read at another time, or by another user.
-fn unreadable(e: Error, path: &Path) -> Result<String> {
+/// The error itself if it says nothing of the file: it may be read at another time, by another user, or by a build that
+/// knows its format.
+fn unreadable(e: Error, path: &Path, holes: Holes) -> Result<String> {
     let is_damage = match e.kind() {
         ErrorKind::Io => e.os_error() == Some(EIO),
+        ErrorKind::NotSupported => holes == Holes::Tolerated,
         _ => true,
     };
     match is_damage {
