@@ -53,6 +53,34 @@ fn newest_table(db: &Db, mem: &MemFs) -> (String, Vec<u8>) {
     (name, mem.read_file(&file.path).unwrap())
 }
 
+/// Their properties name the family that they were exported from.
+#[test]
+fn tables_of_an_imported_family_stay_with_it() {
+    let World { env, .. } = World::new(7);
+    let from = Db::builder("/from").env(env.clone()).no_info_log();
+    let from = from.create_if_missing(true).open().unwrap();
+    fill(&from.default_cf(), "abc");
+    let exported = from.default_cf().export("/out").unwrap();
+    let db = new(&env);
+    fill(&db.default_cf(), "xyz");
+    db.flush(true).unwrap();
+    let imported = || FamilyOptions::new("imported").options(quiet());
+    let cf = db
+        .import_cf(imported(), &exported, ImportOptions::new())
+        .unwrap();
+    assert_eq!(rows(&cf).len(), 3);
+    drop(cf);
+    let (all, before) = (contents(&db), places(&db));
+    db.close().unwrap();
+    let report = plain(&env).family(imported()).repair().unwrap();
+    assert!(report.lost.iter().all(|f| !f.is_loss), "{report:?}");
+    assert!(report.missing.is_empty() && report.doubted.is_empty());
+    let db = plain(&env).family(imported()).open().unwrap();
+    assert_eq!(contents(&db), all);
+    assert!(before.is_subset(&places(&db)));
+    db.close().unwrap();
+}
+
 /// A table of which the flush did not end, and a log whose first record, of another family, is damaged: a replay drops the
 /// rest of its block, too.
 #[test]

@@ -131,6 +131,24 @@ impl Known {
         far.find(|f| !files.tables.contains_key(&f.number))
             .map(|f| f.number)
     }
+
+    /// The family that a table is of, if it names it or has replaced it. What the table says of itself may be another one:
+    /// `import_cf` and an ingestion take in tables as they are.
+    pub(super) fn owner(&self, table: &NewFile) -> Option<(u32, &KnownFamily)> {
+        let number = table.number;
+        let owns = |f: &KnownFamily| match f.files.get(&number) {
+            Some(recorded) => is_same(table, recorded),
+            None => f.deleted.contains(&number),
+        };
+        let mut families = self.families.iter().map(|(&id, f)| (id, f));
+        families.find(|(_, f)| owns(f))
+    }
+}
+
+/// Returns whether a table is the one that a MANIFEST means, as far as both say who it is.
+pub(super) fn is_same(table: &NewFile, recorded: &NewFile) -> bool {
+    let ids = [table.unique_id, recorded.unique_id];
+    table.size == recorded.size && (ids.contains(&[0, 0]) || ids[0] == ids[1])
 }
 
 impl KnownFamily {

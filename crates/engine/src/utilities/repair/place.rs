@@ -11,7 +11,7 @@
 //!
 //! In any other case the MANIFEST is not the one that belongs to the tables. They are then placed as without one.
 
-use super::known::KnownFamily;
+use super::known::{KnownFamily, is_same};
 use super::tables::Described;
 use crate::version::NewFile;
 use spanlith_base::Comparator;
@@ -41,12 +41,12 @@ pub(super) fn place(
     let Some(known) = known else {
         return on_top(tables, Vec::new());
     };
-    let is_same = |f: &NewFile| {
-        let there = tables.get(&f.number).map(|t| &t.file);
-        there.is_some_and(|t| t.size == f.size && is_same_table(t, f))
+    let is_there = |f: &NewFile| {
+        let there = tables.get(&f.number);
+        there.is_some_and(|t| is_same(&t.file, f))
     };
     let (there, gone): (Vec<&NewFile>, Vec<&NewFile>) =
-        known.files.values().partition(|f| is_same(f));
+        known.files.values().partition(|f| is_there(f));
     let missing: Vec<u64> = gone.iter().map(|f| f.number).collect();
     let named: BTreeSet<u64> = there.iter().map(|f| f.number).collect();
     let strangers = tables.values().filter(|t| !named.contains(&t.file.number));
@@ -87,12 +87,6 @@ pub(super) fn place(
         placed.left.push((f.number, why));
     }
     placed
-}
-
-/// Returns whether a table is the one that the MANIFEST means, as far as both say who it is.
-fn is_same_table(table: &NewFile, recorded: &NewFile) -> bool {
-    let ids = [table.unique_id, recorded.unique_id];
-    ids.contains(&[0, 0]) || ids[0] == ids[1]
 }
 
 /// All tables in level 0.

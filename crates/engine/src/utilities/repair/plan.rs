@@ -177,13 +177,15 @@ impl Plan {
     ) -> BTreeMap<u32, BTreeMap<u64, Described>> {
         let mut by_family: BTreeMap<u32, BTreeMap<u64, Described>> = BTreeMap::new();
         for (number, mut table) in tables {
-            // The MANIFEST knows of which family one without a name is.
-            let mut owners = known.iter().flat_map(|k| &k.families);
-            let owner = owners.find(|(_, f)| f.files.contains_key(&number));
-            if table.name.is_empty()
-                && let Some((&id, _)) = owner
-            {
-                table.family = id;
+            // The MANIFEST knows better of which family one is, and of which one without a name is.
+            let by_number = || {
+                let mut owners = known.iter().flat_map(|k| &k.families);
+                let owner = owners.find(|(_, f)| f.files.contains_key(&number));
+                owner.filter(|_| table.name.is_empty())
+            };
+            let owner = known.and_then(|k| k.owner(&table.file));
+            if let Some((id, family)) = owner.or_else(|| by_number().map(|(&id, f)| (id, f))) {
+                (table.family, table.name) = (id, family.name.clone());
             }
             let path = files.tables.get(&number).cloned().unwrap_or_default();
             if known.is_some_and(|k| k.dropped.contains(&table.family)) {
