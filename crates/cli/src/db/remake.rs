@@ -3,8 +3,9 @@
 //! Each table says of which family it is and how that orders its keys; its bounds and sequence numbers are read from its
 //! entries. All tables go to level 0, which may overlap, the one with the newest entries first. Which of them
 //! compactions had replaced only a MANIFEST says: an older value, or one that had been deleted, may come to light. Logs
-//! are replayed from the first that has an update newer than all tables of a family, so that no merge operand counts
-//! twice; that takes the numbers as the tables have them, and those of the deepest level are 0.
+//! are replayed from the first that has an update newer than all tables of a family, so that as a rule no merge operand
+//! counts twice: that takes the numbers as the tables have them, and those of the deepest level are 0. A family that was
+//! compacted, while another one kept its logs, is replayed from the first of these.
 //!
 //! Nothing below changes: the MANIFEST is in memory. `db repair` writes one.
 

@@ -108,6 +108,13 @@ fn print(
     for what in &report.missing {
         writeln!(out, "missing: {what}")?;
     }
+    for name in &report.doubted {
+        writeln!(
+            out,
+            "column family '{name}': the MANIFEST does not fit the tables; what had been deleted or overwritten may have come \
+             to light"
+        )?;
+    }
     if report.is_without_manifest {
         writeln!(
             out,
@@ -133,6 +140,6 @@ fn object(dir: &Path, report: &RepairReport, is_dry: bool) -> serde_json::Value 
         "dry_run": is_dry, "families": report.families, "tables": report.tables,
         "table_bytes": report.table_bytes, "logs": report.logs,
         "lost": lost.collect::<Vec<_>>(), "missing": report.missing,
-        "without_manifest": report.is_without_manifest,
+        "without_manifest": report.is_without_manifest, "doubted": report.doubted,
     })
 }

@@ -106,6 +106,33 @@ pub(crate) fn filled() -> (MemFs, Env, BTreeMap<String, Rows>) {
     (mem, env, all)
 }
 
+/// The same, with tables whose deletion was held up: one that a compaction replaced, and one of a family that was dropped.
+fn filled_with_leftovers() -> (MemFs, Env, BTreeMap<String, Rows>) {
+    let (mem, env, _) = filled();
+    let db = builder(&env).open().unwrap();
+    let gone = db
+        .create_cf(FamilyOptions::new("gone").options(quiet()))
+        .unwrap();
+    gone.put("k", "dropped").unwrap();
+    gone.flush(true).unwrap();
+    let tables = db.default_cf().live_files().into_iter();
+    let tables = tables.chain(gone.live_files()).map(|f| f.path);
+    let tables: Vec<_> = tables
+        .map(|path| (path.clone(), mem.read_file(&path).unwrap()))
+        .collect();
+    db.default_cf().delete("k20").unwrap();
+    db.default_cf().compact_all().unwrap();
+    db.drop_cf(&gone).unwrap();
+    drop(gone);
+    let all = contents(&db);
+    db.close().unwrap();
+    for (path, bytes) in tables {
+        assert!(mem.entry(&path).unwrap().is_none());
+        mem.write_file(&path, &bytes).unwrap();
+    }
+    (mem, env, all)
+}
+
 /// A world on a file system.
 pub(crate) fn on(mem: &MemFs) -> Env {
     let (env, ..) = Env::test(Arc::new(mem.clone()), 11);
@@ -213,7 +240,10 @@ fn a_repair_of_a_whole_database_changes_no_place_and_no_content() {
 #[test]
 fn a_repair_that_is_cut_off_anywhere_may_be_begun_again() {
     for has_manifest in [false, true] {
-        let (mem, env, all) = filled();
+        let (mem, env, all) = match has_manifest {
+            true => filled_with_leftovers(),
+            false => filled(),
+        };
         if !has_manifest {
             lose_manifest(&mem);
         }

@@ -131,6 +131,96 @@ fn a_committed_transaction_is_found_without_a_manifest() {
     assert_eq!(keys(&env), "abcdefght");
 }
 
+/// The bottom level as compactions make it: all its sequence numbers are 0.
+fn compact_to_zeros(cf: &Cf, range: Option<(&str, &str)>) {
+    let (begin, end) = (range.map(|r| r.0.as_bytes()), range.map(|r| r.1.as_bytes()));
+    let options = CompactRangeOptions {
+        bottommost: spanlith::BottommostCompaction::Force,
+        ..CompactRangeOptions::default()
+    };
+    cf.compact_range_opt(begin, end, &options).unwrap();
+    let files = cf.live_files();
+    let newest = files.iter().max_by_key(|f| f.number).unwrap();
+    assert_eq!(newest.largest_seqno, 0, "{files:?}");
+}
+
+/// A MANIFEST that was begun anew says nothing of tables that were replaced before.
+#[test]
+fn deleted_keys_do_not_come_back_from_a_table_that_was_to_be_deleted() {
+    let world = World::new(7);
+    let db = new(&world.env);
+    let cf = db.default_cf();
+    fill(&cf, "abcde");
+    db.flush(true).unwrap();
+    let (name, bytes) = newest_table(&db, &world.mem);
+    for key in ["a", "b", "c", "d"] {
+        cf.delete(key).unwrap();
+    }
+    db.flush(true).unwrap();
+    compact_to_zeros(&cf, None);
+    drop(cf);
+    db.close().unwrap();
+    plain(&world.env).open().unwrap().close().unwrap();
+    world.mem.write_file(&path(&name), &bytes).unwrap();
+    let report = plain(&world.env).repair().unwrap();
+    assert!(is_told(&report, &name), "{report:?}");
+    assert_eq!(keys(&world.env), "e");
+}
+
+/// The MANIFEST has lost its end, and nothing but the table tells: it may be an output that nobody needs.
+#[test]
+fn a_table_without_numbers_that_the_manifest_has_lost_is_told() {
+    let world = World::new(7);
+    let db = plain(&world.env).create_if_missing(true);
+    let db = db.set("evidence=false").unwrap().open().unwrap();
+    let cf = db.default_cf();
+    fill(&cf, "abc");
+    db.flush(true).unwrap();
+    let manifest = names(&world.mem).into_iter();
+    let manifest = manifest
+        .filter(|n| n.starts_with("MANIFEST"))
+        .max()
+        .unwrap();
+    let early = world.mem.read_file(&path(&manifest)).unwrap();
+    fill(&cf, "xyz");
+    db.flush(true).unwrap();
+    compact_to_zeros(&cf, Some(("x", "z")));
+    let (name, bytes) = newest_table(&db, &world.mem);
+    let mem = MemFs::clone(&world.mem).process_crash_clone();
+    mem.write_file(&path(&manifest), &early).unwrap();
+    let env = on(&mem);
+    let report = plain(&env).repair().unwrap();
+    assert!(is_told(&report, &name), "{report:?}");
+    let kept = Path::new(DIR).join("lost").join(&name);
+    assert_eq!(mem.read_file(&kept).unwrap(), bytes);
+    assert_eq!(keys(&env), "abc");
+}
+
+/// A table that a MANIFEST names is gone, and another one is there that it does not: it does not fit.
+#[test]
+fn a_manifest_that_is_put_aside_is_told() {
+    let world = World::new(7);
+    let db = new(&world.env);
+    let cf = db.default_cf();
+    fill(&cf, "abc");
+    db.flush(true).unwrap();
+    let (old, bytes) = newest_table(&db, &world.mem);
+    compact_to_zeros(&cf, None);
+    let (named, _) = newest_table(&db, &world.mem);
+    drop(cf);
+    db.close().unwrap();
+    assert_ne!(old, named);
+    let mem = &world.mem;
+    mem.delete(&path(&named)).unwrap();
+    mem.write_file(&path(&old), &bytes).unwrap();
+    let report = plain(&world.env).repair().unwrap();
+    assert_eq!(report.doubted, ["default"], "{report:?}");
+    assert_eq!(report.missing.len(), 1, "{report:?}");
+    assert_eq!(keys(&world.env), "abc");
+    let report = plain(&world.env).repair().unwrap();
+    assert!(report.doubted.is_empty() && report.missing.is_empty());
+}
+
 #[test]
 fn a_table_of_a_format_that_this_build_does_not_read_ends_the_repair() {
     let (mem, env, all) = filled();
@@ -185,4 +275,30 @@ fn tables_on_a_speed_disk_are_not_given_up() {
     mem.write_file(&path(&table), &bytes).unwrap();
     plain(env).repair().unwrap();
     assert_eq!(keys(env), "abc");
+}
+
+/// A MANIFEST that was begun anew does not say that a family was dropped, but that its id was given out.
+#[test]
+fn a_family_that_was_dropped_does_not_come_back() {
+    let world = World::new(7);
+    let db = new(&world.env);
+    fill(&db.default_cf(), "abc");
+    let other = |name: &str| FamilyOptions::new(name).options(CfOptions::default());
+    let gone = db.create_cf(other("gone")).unwrap();
+    fill(&gone, "xyz");
+    db.flush(true).unwrap();
+    let file = gone.live_files().remove(0);
+    let bytes = world.mem.read_file(&file.path).unwrap();
+    db.drop_cf(&gone).unwrap();
+    drop(gone);
+    db.close().unwrap();
+    plain(&world.env).open().unwrap().close().unwrap();
+    world.mem.write_file(&file.path, &bytes).unwrap();
+    let report = plain(&world.env).repair().unwrap();
+    assert_eq!(report.families, ["default"]);
+    let name = format!("{:06}.sst", file.number);
+    assert!(lost(&report).contains(&name), "{report:?}");
+    assert_eq!(keys(&world.env), "abc");
+    let left: BTreeSet<String> = names(&world.mem).into_iter().collect();
+    assert!(!left.contains(&name));
 }

@@ -1,10 +1,11 @@
 //! Reads what a MANIFEST says, if it can be read to its end.
 //!
 //! A MANIFEST of which anything cannot be read says nothing here: a file that it names may have been replaced, and one
-//! that it does not name may have replaced it. A torn last record is none: what it would have said never counted.
+//! that it does not name may have replaced it. So does one that has lost its end, which ours tell by their marks. A torn
+//! last record is none: what it would have said never counted.
 
 use super::files::Files;
-use crate::recovery::read_current;
+use crate::recovery::{of_manifest, read_current};
 use crate::version::edit::BlobFileGarbage;
 use crate::version::{BlobFileAddition, NewFile, SPEED_PATH, VersionEdit, filenames};
 use spanlith_base::byte_text::text_of_bytes;
@@ -47,7 +48,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Reads the MANIFEST that CURRENT names, or the newest if CURRENT names none. `None` if it cannot be read to
-    /// its end.
+    /// its end, or was longer.
     pub(super) fn read(env: &Env, dir: &Path, manifests: &BTreeSet<u64>) -> Option<Self> {
         let named = read_current(env, dir).ok();
         let number = named
@@ -67,16 +68,21 @@ impl Known {
         };
         known.families.insert(0, default);
         let (mut group, mut edits): (Vec<VersionEdit>, u64) = (Vec::new(), 0);
-        let mut is_torn = false;
+        let (mut torn_at, mut mark) = (None, None);
         loop {
+            let before = reader.position();
             let event = reader.next_event()?;
             match event {
-                ReadEvent::Eof => break,
+                ReadEvent::Eof => {
+                    torn_at.get_or_insert(before);
+                    break;
+                }
                 // Behind a torn record there is nothing.
-                _ if is_torn => return Ok(None),
+                _ if torn_at.is_some() => return Ok(None),
                 ReadEvent::Record { .. } => {
                     let edit = VersionEdit::decode(reader.record())?;
                     edits += 1;
+                    mark = mark.max(edit.manifest_mark);
                     match edit.remaining_in_atomic_group {
                         Some(0) => {
                             group.push(edit);
@@ -87,11 +93,12 @@ impl Known {
                         None => known.apply(edit)?,
                     }
                 }
-                ReadEvent::Corruption { tail: true, .. } => is_torn = true,
+                ReadEvent::Corruption { tail: true, .. } => torn_at = Some(before),
                 _ => return Ok(None),
             }
         }
-        let is_whole = edits > 0 && known.next_file > 0;
+        let had_more = of_manifest(env, path, torn_at.unwrap_or(0), mark)?.is_damaged;
+        let is_whole = edits > 0 && known.next_file > 0 && !had_more;
         Ok(is_whole.then_some(known))
     }
 
@@ -122,6 +129,12 @@ impl Known {
         let family = self.families.get_mut(&id).ok_or_else(unknown)?;
         family.apply(edit);
         Ok(())
+    }
+
+    /// Returns whether the id was given to a family that is there no more, or may be: of a family that was dropped before
+    /// this MANIFEST began it says nothing else.
+    pub(super) fn gave_out(&self, family: u32) -> bool {
+        family <= self.max_family && !self.families.contains_key(&family)
     }
 
     /// A table that it has in the fourth directory, or on a speed disk, and that is not among the files.

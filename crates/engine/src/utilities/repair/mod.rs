@@ -7,8 +7,9 @@
 //! names each of them.
 //!
 //! Everything is read and decided before anything is changed. Then, in an order that may be cut off anywhere and begun
-//! again: logs get a second name in `lost/`; the MANIFEST is written and synced; CURRENT names it; what is left over is
-//! moved; the database is opened, which replays the logs, and closed.
+//! again: logs get a second name in `lost/`; files are moved that an edit of the old MANIFEST made obsolete, of which the new
+//! one says nothing; the new one is written and synced; CURRENT names it; what is left over is moved; the database is
+//! opened, which replays the logs, and closed.
 
 mod blobs;
 mod files;
@@ -26,7 +27,7 @@ use crate::recovery::{self, LOST_DIR, OpenRequest};
 use crate::version::{CurrentMarks, FilePaths, SPEED_PATH, filenames};
 use files::Files;
 use place::is_interleaved;
-use plan::{FamilyPlan, NamedFamilies, Plan, Terms};
+use plan::{Aside, FamilyPlan, NamedFamilies, Plan, Terms};
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::{Env, FileSystem, IoActivity};
 use spanlith_wal::LogWriter;
@@ -44,6 +45,15 @@ pub struct LostFile {
     pub why: String,
     /// Says that what it holds is missing now, as far as it is nowhere else.
     pub is_loss: bool,
+}
+
+impl From<Aside> for LostFile {
+    fn from(aside: Aside) -> Self {
+        let Aside {
+            path, why, is_loss, ..
+        } = aside;
+        Self { path, why, is_loss }
+    }
 }
 
 /// Describes what a repair did.
@@ -64,6 +74,9 @@ pub struct RepairReport {
     pub missing: Vec<String>,
     /// No MANIFEST could be read to its end, so that nothing says which of the tables are obsolete.
     pub is_without_manifest: bool,
+    /// Names of families of which the MANIFEST does not fit the tables: their tables were placed as without one, and what
+    /// it says was replaced may have come to light.
+    pub doubted: Vec<String>,
 }
 
 /// Records of a MANIFEST that were made of tables, blob files and logs.
@@ -297,6 +310,11 @@ impl<'a> Repair<'a> {
             });
             synced.insert(self.places.wal_dir.clone());
         }
+        let (first, rest): (Vec<Aside>, Vec<Aside>) =
+            self.plan.aside.iter().cloned().partition(|a| a.goes_first);
+        for file in first {
+            self.set_aside(file.into(), &mut synced)?;
+        }
         self.sync(&synced)?;
         let number = self.plan.take_number();
         let path = dir.join(filenames::manifest_file_name(number));
@@ -326,17 +344,19 @@ impl<'a> Repair<'a> {
                 is_loss: false,
             })
             .collect();
-        all.extend(self.plan.aside.iter().map(|a| LostFile {
-            path: a.path.clone(),
-            why: a.why.clone(),
-            is_loss: a.is_loss,
-        }));
+        all.extend(rest.into_iter().map(LostFile::from));
         for file in all {
-            synced.extend(file.path.parent().map(Path::to_path_buf));
-            let path = recovery::put_aside(&*fs, &file.path)?;
-            self.lost.push(LostFile { path, ..file });
+            self.set_aside(file, &mut synced)?;
         }
         self.sync(&synced)
+    }
+
+    /// Moves a file to `lost/`; `synced` gets its directory.
+    fn set_aside(&mut self, file: LostFile, synced: &mut BTreeSet<PathBuf>) -> Result<()> {
+        synced.extend(file.path.parent().map(Path::to_path_buf));
+        let path = recovery::put_aside(&**self.fs(), &file.path)?;
+        self.lost.push(LostFile { path, ..file });
+        Ok(())
     }
 
     /// Makes names in directories and their `lost/` durable.
@@ -368,7 +388,11 @@ impl<'a> Repair<'a> {
             let Some(open) = engine.families.load().get(*id).cloned() else {
                 continue;
             };
-            if !is_interleaved(&family.files, &open.comparator) {
+            // Those that were made of the logs, too.
+            let version = open.superversion.load_full().version.clone();
+            let upper = version.file_iter().filter(|(level, _)| *level == 0);
+            let upper: Vec<_> = upper.map(|(_, f)| f.to_new_file(0)).collect();
+            if !is_interleaved(&upper, &open.comparator) {
                 continue;
             }
             engine.c.log.warn(format_args!(
@@ -387,6 +411,7 @@ impl<'a> Repair<'a> {
             logs: self.plan.needed_logs(&self.files).len(),
             lost: std::mem::take(&mut self.lost),
             missing: std::mem::take(&mut self.plan.missing),
+            doubted: std::mem::take(&mut self.plan.doubted),
             is_without_manifest: !self.plan.has_manifest,
             ..RepairReport::default()
         };
@@ -402,6 +427,11 @@ impl<'a> Repair<'a> {
         }
         for what in &report.missing {
             log.warn(format_args!("missing: {what}"));
+        }
+        for name in &report.doubted {
+            log.warn(format_args!(
+                "[{name}] the MANIFEST does not fit the tables: placed as without one"
+            ));
         }
         log.warn(format_args!(
             "**** Repaired rocksdb {}; recovered {} files; {} bytes. Some data may have been lost. ****",

@@ -4,7 +4,7 @@ use super::blobs::{BlobFile, relink};
 use super::files::Files;
 use super::known::{Known, KnownFamily};
 use super::logs::Updates;
-use super::place::{Placed, place};
+use super::place::{Placed, Reach, place};
 use super::tables::{Described, Holes, describe};
 use crate::version::edit::BlobFileGarbage;
 use crate::version::{BlobFileAddition, FilePaths, NewFile, VersionEdit};
@@ -24,6 +24,8 @@ pub(super) struct Aside {
     pub why: String,
     /// Says that what it holds may be missing: it cannot be read, or does not fit.
     pub is_loss: bool,
+    /// Only the present MANIFEST says that nobody needs it.
+    pub goes_first: bool,
 }
 
 /// A family as it will be.
@@ -48,6 +50,8 @@ pub(super) struct Plan {
     pub aside: Vec<Aside>,
     /// Names what will be missing of which no file is left, for users.
     pub missing: Vec<String>,
+    /// Names of families of which the MANIFEST does not fit the tables.
+    pub doubted: Vec<String>,
     /// A table that the MANIFEST has in the fourth directory, or on a speed disk, and that is not there.
     pub far_away: Option<u64>,
     pub db_id: Option<Vec<u8>>,
@@ -96,6 +100,7 @@ impl Plan {
             far_away: known.as_ref().and_then(|k| k.far_away(files)),
             ..Self::default()
         };
+        let reach = Reach::of(known.as_ref());
         let damaged = updates.damaged().iter();
         plan.missing = damaged
             .map(|log| format!("a part of log {log:06} that cannot be read"))
@@ -112,7 +117,7 @@ impl Plan {
             let of_manifest = known.as_ref().and_then(|k| k.families.get(&id));
             let tables = by_family.remove(&id).unwrap_or_default();
             let from_log = of_manifest.map_or(0, |k| k.log_number);
-            let done = place(&tables, of_manifest, |numbers| {
+            let done = place(&tables, of_manifest, reach, |numbers| {
                 updates.cover(from_log, numbers)
             });
             let newest = done.files.iter().map(|f| f.largest_seqno).max();
@@ -120,7 +125,8 @@ impl Plan {
             plan.last_sequence = plan.last_sequence.max(newest);
             family.log_number = match of_manifest {
                 Some(k) if done.is_known || done.needs_logs => k.log_number,
-                // No merge operand counts twice: that takes the numbers as the tables have them.
+                // As a rule no merge operand counts twice. That takes the numbers as the tables have them: a family that was
+                // compacted to zeros, while another one kept its logs, is replayed from the first of these.
                 _ => updates
                     .first_beyond(id, newest)
                     .unwrap_or(last_log.saturating_add(1)),
@@ -189,7 +195,13 @@ impl Plan {
             }
             let path = files.tables.get(&number).cloned().unwrap_or_default();
             if known.is_some_and(|k| k.dropped.contains(&table.family)) {
-                self.put_aside(path, "its column family was dropped");
+                self.put_obsolete(path, "its column family was dropped");
+                continue;
+            }
+            if known.is_some_and(|k| k.gave_out(table.family)) {
+                let id = table.family;
+                let why = "which the MANIFEST has given out and does not name: it was dropped, most likely";
+                self.lose(path, format!("it is of column family {id}, {why}"));
                 continue;
             }
             match self.admit(&table) {
@@ -291,11 +303,18 @@ impl Plan {
     /// Puts aside what was not placed, and names what is missing.
     fn tell(&mut self, placed: &BTreeMap<u32, Placed>, files: &Files) {
         for (id, done) in placed {
-            for (number, why) in &done.left {
-                let path = files.tables.get(number).cloned().unwrap_or_default();
-                self.put_aside(path, *why);
+            for left in &done.left {
+                let path = files.tables.get(&left.number).cloned().unwrap_or_default();
+                match (left.is_loss, left.is_obsolete) {
+                    (true, _) => self.lose(path, left.why),
+                    (false, true) => self.put_obsolete(path, left.why),
+                    (false, false) => self.put_aside(path, left.why),
+                }
             }
             let name = self.families.get(id).map_or("", |f| f.name.as_str());
+            if done.is_doubted {
+                self.doubted.push(name.to_string());
+            }
             let missing = done.missing.iter().map(|number| {
                 format!("table {number:06} of column family '{name}', which the MANIFEST names")
             });
@@ -380,6 +399,18 @@ impl Plan {
             path,
             why,
             is_loss: false,
+            goes_first: false,
+        });
+    }
+
+    /// Notes a file that nothing needs, as long as the MANIFEST says so.
+    fn put_obsolete(&mut self, path: PathBuf, why: impl Into<String>) {
+        let why = why.into();
+        self.aside.push(Aside {
+            path,
+            why,
+            is_loss: false,
+            goes_first: true,
         });
     }
 
@@ -390,6 +421,7 @@ impl Plan {
             path,
             why,
             is_loss: true,
+            goes_first: false,
         });
     }
 
