@@ -110,6 +110,33 @@ fn a_damaged_log_is_no_reason_to_put_a_table_aside() {
     db.close().unwrap();
 }
 
+/// The log is still there, since another family needs it.
+#[test]
+fn entries_of_a_table_that_is_gone_come_from_the_logs() {
+    let world = World::new(7);
+    let db = new(&world.env);
+    let other = || FamilyOptions::new("other").options(quiet());
+    let kept = db.create_cf(other()).unwrap();
+    let cf = db.default_cf();
+    fill(&cf, "abc");
+    cf.flush(true).unwrap();
+    fill(&kept, "k");
+    fill(&cf, "xyz");
+    cf.delete("b").unwrap();
+    cf.flush(true).unwrap();
+    let (name, _) = newest_table(&db, &world.mem);
+    let mem = MemFs::clone(&world.mem).process_crash_clone();
+    mem.flip_bit(&path(&name), 20, 3).unwrap();
+    let env = on(&mem);
+    let report = plain(&env).family(other()).repair().unwrap();
+    assert!(is_told(&report, &name), "{report:?}");
+    let db = plain(&env).family(other()).open().unwrap();
+    let keys = rows(&db.default_cf()).into_iter().map(|(key, _)| key);
+    assert_eq!(keys.collect::<String>(), "acxyz");
+    assert_eq!(rows(&db.cf("other").unwrap()).len(), 1);
+    db.close().unwrap();
+}
+
 /// The section stands in a log in front of everything that is in tables, the commit behind.
 #[test]
 fn a_committed_transaction_is_found_without_a_manifest() {

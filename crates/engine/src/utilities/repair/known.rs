@@ -198,6 +198,12 @@ impl KnownFamily {
         }
     }
 
+    /// Smallest sequence number in some of its tables, if they have all of their numbers.
+    pub(super) fn least_number(&self, tables: &[u64]) -> Option<u64> {
+        let files = tables.iter().filter_map(|number| self.files.get(number));
+        files.map(|f| f.smallest_seqno).min().filter(|&n| n > 0)
+    }
+
     /// Newest sequence number in the tables that it names.
     pub(super) fn newest(&self) -> u64 {
         let numbers = self.files.values().map(|f| f.largest_seqno);

@@ -124,7 +124,14 @@ impl Plan {
             let newest = newest.unwrap_or(0);
             plan.last_sequence = plan.last_sequence.max(newest);
             family.log_number = match of_manifest {
-                Some(k) if done.is_known || done.needs_logs => k.log_number,
+                Some(k) if done.is_known || done.needs_logs => {
+                    // The logs may still have what a table held that is gone: another family needed them.
+                    let least = k.least_number(&done.missing);
+                    let first = least.and_then(|least| {
+                        updates.first_beyond(id, newest.max(least.saturating_sub(1)))
+                    });
+                    k.log_number.min(first.unwrap_or(u64::MAX))
+                }
                 // As a rule no merge operand counts twice. That takes the numbers as the tables have them: a family that was
                 // compacted to zeros, while another one kept its logs, is replayed from the first of these.
                 _ => updates
