@@ -5,9 +5,15 @@
 
 OURS and ROCKSDB are directories with a librocksdb.so, HEADER is RocksDB's c.h. For each seed (1 to 20) RocksDB writes a database of
 two families with flushes and without compactions, so that nothing in it is obsolete; it is damaged in each of eight ways, each library
-repairs a copy with rocksdb_repair_db, opens it and reads it. Both must read the same, except where RocksDB's loses more: families
-without tables, and, in its own words, nothing else. Then each opens and reads what the other repaired. Exit status 1 if
-anything differs.
+repairs a copy with rocksdb_repair_db, opens it and reads it. Both must read the same of each key, except where RocksDB's repair is
+at fault by RocksDB's own word:
+
+- it has lost a family of which no table was there, with its updates in the logs;
+- its get and its iterator give other values, since a merge operand stands in the log's table and in another one;
+- ours has what RocksDB read before the damage, or reads of a directory with a cut log without a repair, and RocksDB's has not:
+  an operand counts twice, or more of a flipped table is lost.
+
+Then each opens and reads what the other repaired. Exit status 1 if anything else differs.
 
   repair_diff.py --child LIBRARY HEADER make|repair|read DIRECTORY SEED      does one step
 """
@@ -162,6 +168,42 @@ def damage(directory, how, rng, early):
             f.write(early)
 
 
+def rows(text):
+    """Lines by family and key; others, like an error, by themselves."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split(" ")
+        found[tuple(words[:2]) if len(words) == 4 else line] = tuple(words[2:])
+    return found
+
+
+def without_tables(directory):
+    """Families that no table of a directory says it is of."""
+    left = {f.decode() for f in FAMILIES}
+    for name in files(directory, end=".sst"):
+        with open(os.path.join(directory, name), "rb") as f:
+            content = f.read()
+        # The block of properties shares no beginnings of keys with values.
+        left -= {f.decode() for f in FAMILIES if b"column.family.name" + f in content or b"name" + f in content}
+    return left
+
+
+def differing(ours, peer, witnesses=(), lost=()):
+    """Keys of which two texts say something else, but for those where RocksDB is at fault."""
+    ours, peer = rows(ours), rows(peer)
+    witnesses = [found for found in map(rows, witnesses) if all(isinstance(key, tuple) for key in found)]
+    seen = {key[0] for key in peer if isinstance(key, tuple)}
+    out = []
+    for key in sorted(set(ours) | set(peer), key=str):
+        a, b = ours.get(key), peer.get(key)
+        is_family_lost = isinstance(key, tuple) and key[0] in lost and key[0] not in seen
+        is_doubled = b is not None and len(b) == 2 and b[0] != b[1]
+        is_right = any(w.get(key) == a for w in witnesses)
+        if a != b and not (is_family_lost or is_doubled or is_right):
+            out.append((key, a, b))
+    return out
+
+
 def run(library, header, step, directory, seed=0):
     command = [sys.executable, os.path.abspath(__file__), "--child", library, header, step, directory, str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -181,26 +223,29 @@ def main():
             run(peer, header, "make", base, seed)
             name = files(base, "MANIFEST")[-1]
             whole = open(os.path.join(base, name), "rb").read()
+            truth = read_copy(peer, header, base, scratch)
             for how in DAMAGES:
                 rng, seen = random.Random(f"{seed} {how}"), {}
                 bad = os.path.join(scratch, "bad")
                 shutil.copytree(base, bad)
                 # As it was some records earlier: a prefix that RocksDB's log format allows to be read.
                 damage(bad, how, rng, whole[: len(whole) // 2])
+                witnesses = [truth]
+                if how == "log cut":
+                    # A table that is lost or damaged would leave keys out here, too.
+                    witnesses.append(read_copy(peer, header, bad, scratch))
+                lost = without_tables(bad)
                 for who, lib in (("ours", ours), ("peer", peer)):
                     copy = os.path.join(scratch, who)
                     shutil.copytree(bad, copy)
                     seen[who] = run(lib, header, "repair", copy)
                     crossed = run(peer if who == "ours" else ours, header, "read", copy + "-as-repaired")
-                    if crossed != seen[who]:
-                        differ += 1
-                        print(f"seed {seed}, {how}: what {who} repaired the other reads otherwise")
-                        show(seen[who], crossed)
+                    # The second text is RocksDB's.
+                    texts = (seen[who], crossed) if who == "ours" else (crossed, seen[who])
+                    differ += show(f"seed {seed}, {how}: what {who} repaired the other reads otherwise", differing(*texts))
                 cases += 1
-                if seen["ours"] != seen["peer"]:
-                    differ += 1
-                    print(f"seed {seed}, {how}:", flush=True)
-                    show(seen["ours"], seen["peer"])
+                wrong = differing(seen["ours"], seen["peer"], witnesses, lost)
+                differ += show(f"seed {seed}, {how}:", wrong)
                 for name in os.listdir(scratch):
                     if name != "base":
                         shutil.rmtree(os.path.join(scratch, name))
@@ -208,10 +253,20 @@ def main():
     return 1 if differ else 0
 
 
-def show(left, right):
-    a, b = left.splitlines(), right.splitlines()
-    only = [f"  ours {line}" for line in a if line not in b][:5] + [f"  peer {line}" for line in b if line not in a][:5]
-    print("\n".join(only) or "  order or repetition")
+def read_copy(library, header, directory, scratch):
+    copy = os.path.join(scratch, "witness")
+    shutil.copytree(directory, copy)
+    text = run(library, header, "read", copy)
+    shutil.rmtree(copy)
+    return text
+
+
+def show(title, wrong):
+    if wrong:
+        print(title, flush=True)
+    for key, ours, peer in wrong[:8]:
+        print("  " + (" ".join(key) if isinstance(key, tuple) else key), "ours:", ours, "peer:", peer)
+    return bool(wrong)
 
 
 if __name__ == "__main__":
