@@ -1,6 +1,6 @@
 //! Nanoseconds per operation of the parts of the write path that belong to this crate.
 //!
-//! `cargo run --release -p spanlith-wal --example speed [part of a name]`: the best of 300 short rounds, so
+//! `cargo run --release -p spanlith-wal --example log_speed [part of a name]`: the best of 300 short rounds, so
 //! that other load matters little.
 
 use spanlith_base::Result;
