@@ -44,7 +44,10 @@ pub struct Sd {
     /// Calls that each of them has outstanding
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=4096))]
     outstanding: u64,
-    /// One mix instead of all: writes, A, B, E or F
+    /// Groups of calls one by one on their way to a speed disk at a time (the option sd_writes_in_flight)
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=64))]
+    in_flight: u64,
+    /// One mix instead of all: writes, A, B, E, F or graph (LinkBench)
     #[arg(long, value_name = "NAME")]
     mix: Option<String>,
     /// Reads of a hundred that a cache answers
@@ -116,6 +119,7 @@ impl Sd {
                     threads: count(self.threads),
                     readers: count(self.readers.unwrap_or(self.cores)),
                     clients: (count(self.clients), count(self.outstanding)),
+                    in_flight: count(self.in_flight),
                     cached_percent: self.cached,
                     costs,
                     seconds: self.seconds,

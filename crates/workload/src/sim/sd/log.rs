@@ -1,18 +1,19 @@
 //! The log of the simulated machine: pages on a speed disk, or a file.
 
 use spanlith::Result;
-use spanlith_env::emulated::{DeviceSpec, FileId, Host, Profile};
-use spanlith_env::{Clock, VirtualClock, WritableFile};
+use spanlith_env::WritableFile;
+use spanlith_env::emulated::{DeviceSpec, Direction, FileId, Host, Model, Profile};
 use spanlith_speed::emulated::EmulatedDevice;
 use spanlith_speed::{FormatOptions, LogFile, SpeedDisk, SpeedOptions, format_disk};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
+/// Of a page, as disks are formatted.
+const PAGE_BYTES: u64 = 4096;
 /// Of the speed disk; a log that fills half of it is followed by the next.
 const DISK_BYTES: u64 = 256 << 20;
 
-/// A log that takes batches, one at a time.
+/// A log that takes batches: a file one at a time, a speed disk several beside each other.
 pub(super) enum Log {
     /// A file: each batch is appended and synced.
     File { host: Box<Host>, file: FileId },
@@ -20,10 +21,11 @@ pub(super) enum Log {
     Disk(Box<DiskLog>),
 }
 
-/// A log on a speed disk, and the clock of its device.
+/// A log on a speed disk whose device takes no time, and the queue of the device that it stands for: so several batches can
+/// be on their way at a time.
 pub(super) struct DiskLog {
     disk: Arc<SpeedDisk>,
-    clock: Arc<VirtualClock>,
+    model: Model,
     file: LogFile,
     number: u64,
     written: u64,
@@ -41,14 +43,13 @@ impl Log {
 
     /// A speed disk on the device of `profile`.
     pub(super) fn disk(profile: Profile) -> Result<Self> {
-        let clock = Arc::new(VirtualClock::new());
-        let device = Arc::new(EmulatedDevice::new(profile, DISK_BYTES).with_clock(clock.clone()));
+        let device = Arc::new(EmulatedDevice::new(profile, DISK_BYTES));
         format_disk(&*device, &FormatOptions::default(), *b"simulated  disk!")?;
         let disk = SpeedDisk::open(device, &SpeedOptions::default())?;
         let file = new_log(&disk, 1)?;
         Ok(Self::Disk(Box::new(DiskLog {
             disk,
-            clock,
+            model: Model::new(profile),
             file,
             number: 1,
             written: 0,
@@ -56,7 +57,8 @@ impl Log {
         })))
     }
 
-    /// When a batch of `bytes` that arrives at `now` is durable. Requires: the one before it is.
+    /// When a batch of `bytes` that arrives at `now` is on the device. Requires: of a file, the one before it is; calls come in
+    /// the order of their time.
     pub(super) fn write(&mut self, now: u64, bytes: usize) -> Result<u64> {
         match self {
             Self::File { host, file } => {
@@ -83,17 +85,20 @@ impl DiskLog {
             self.file = new_log(&self.disk, self.number)?;
             self.written = 0;
         }
-        let ahead = now.saturating_sub(self.clock.monotonic_nanos());
-        self.clock.advance(Duration::from_nanos(ahead));
         self.bytes.resize(bytes.max(self.bytes.len()), 0x5a);
-        let begun = self.clock.monotonic_nanos();
+        let before = self.disk.usage().pages_written;
         self.file.expect_sync();
         self.file
             .append(self.bytes.get(..bytes).unwrap_or_default())?;
         self.file.sync()?;
         // Whole pages: one that is durable is not written again.
-        self.written += (bytes as u64 / 4000 + 1) * 4096;
-        Ok(now + (self.clock.monotonic_nanos() - begun))
+        let pages = self.disk.usage().pages_written - before;
+        let place = self.written;
+        self.written += pages * PAGE_BYTES;
+        let arrives = self
+            .model
+            .serve(now, Direction::Write, place, pages * PAGE_BYTES);
+        Ok(self.model.flush(arrives))
     }
 }
 

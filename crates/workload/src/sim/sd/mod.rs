@@ -1,7 +1,8 @@
 //! A simulated machine with a speed disk: clients, cores, a log and devices, under virtual time ([SPAN] §5).
 //!
 //! The log is the real one: batches go through the page layout of `spanlith_speed` to an emulated device, and their
-//! ordinals decide what is durable. Groups form as in the engine: everything that waits when the log is free. Files are
+//! ordinals decide what is durable. Groups form as in the engine: everything that waits when the log is free, or when fewer
+//! groups than `sd_writes_in_flight` are on their way. Files are
 //! those of `spanlith_env::emulated`. What processors do is a table of service times ([`Costs`]); a burst takes a core
 //! until it ends.
 //!
