@@ -9,14 +9,23 @@
 //! | module | |
 //! |---|---|
 //! | `costs` | times: what stages take of a processor, and how that is measured |
+//! | `levels` | tables on two devices: placement, flushes and compactions, in steps |
+//! | `load` | how busy these devices are |
 //! | `log` | a log on a speed disk, or in a file |
-//! | `run` | events |
+//! | `run` | events of calls, groups and reads |
+//! | `slab` | a store without a log, to compare with |
 //!
-//! The simulation leaves out compactions (the cores that they take are left free), stalls, and memory.
+//! The events leave out compactions (the cores that they take are left free), stalls, and memory; `levels` has those, and knows no
+//! single request.
 
 mod costs;
+mod levels;
+mod load;
 mod log;
 mod run;
+mod slab;
 
 pub use costs::Costs;
+pub use levels::{Jobs, Phase, TableOutcome, TableParams, Window, run_levels};
 pub use run::{Latency, Mix, Outcome, Params, Way, run};
+pub use slab::{SlabParams, run_slab};

@@ -19,6 +19,9 @@ use spanlith_env::emulated::{DeviceSpec, Direction, Model};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+/// Entries of a scan, which lie beside each other.
+const SCAN_ENTRIES: usize = 50;
+
 /// The requests of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
@@ -624,7 +627,13 @@ impl Machine {
         let mut done = now;
         if self.rng.below(100) >= self.p.cached_percent {
             let offset = self.rng.below(1 << 27) * 4096;
-            done = self.tables.serve(now, Direction::Read, offset, 4096);
+            let bytes = match self.calls.get(call).map(|c| c.kind) {
+                Some(Kind::Scan) => (SCAN_ENTRIES * self.p.entry_bytes).next_multiple_of(4096),
+                _ => 4096,
+            };
+            done = self
+                .tables
+                .serve(now, Direction::Read, offset, bytes as u64);
         }
         self.at(done, Event::Fetched(call));
     }
