@@ -409,7 +409,7 @@ mod tests {
         runs.forget(8);
         runs.finish(&C, reader(10), &under_way, found(None));
         assert!(!runs.is_watched());
-        // Who still reads the old one sets no watch either.
+        // Readers of the old one set no watch either.
         let old = runs.enter(&C, reader(20), b"d");
         assert_eq!(old, DeadRunEntry::Unknown);
         let newer = DeadRunReader {

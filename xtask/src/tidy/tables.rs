@@ -178,11 +178,6 @@ pub const UNCALLED: [(&str, &str, &str); 10] = [
         "interface of users, as RocksDB's SetSingleBurstBytes",
     ),
     (
-        "engine/src/db/builder.rs",
-        "speed_device",
-        "interface of users: a device of their own",
-    ),
-    (
         "engine/src/db/reads.rs",
         "put_entity_opt",
         "interface of users: put_entity with options",

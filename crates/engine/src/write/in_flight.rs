@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The next group is ordered, logged and sent off while this one is being written. A group is applied once it and all
-//! groups before it are durable, and released once it is visible. Only plain groups go this way ([`Engine::may_take_off`]):
+//! groups before it are durable, and released once it is visible. Only plain groups go this way ([`may_take_off`]):
 //! all others wait until no group is in flight ([`Leadership::lock`]), among them those that seal memtables, begin a log
 //! or change families. So nothing that an insertion needs changes while a group is in flight.
 //!
@@ -107,151 +107,155 @@ struct Load {
     bytes: usize,
 }
 
-impl Engine {
-    /// Carries the group of a writer that asks for a sync through all stages, beside others. False, and nothing has
-    /// happened, if it cannot go this way.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn lead_in_flight(
-        self: &Arc<Self>,
-        waiter: &Waiter<Request<'static>>,
-        parts: Option<&mut Parts>,
-    ) -> bool {
-        let most = self.c.options.own.sd_writes_in_flight;
-        if self.c.speed.is_none() || most <= 1 {
-            return false;
-        }
-        let mut leader = self.leader.lock_beside();
-        // Writers that come meanwhile make this group larger.
-        if u64::from(self.leader.in_flight()) >= most {
-            self.leader.await_landings(most as u32 - 1);
-        }
-        if !self.may_take_off(&leader) {
-            return false;
-        }
-        let mut take = self.taking(own(waiter).payload.bytes());
-        let mut group = self.queue.form(waiter, &mut take);
-        if leader.sync_group > group.len() {
-            let patience = self.leader.sync_nanos() / 8;
-            self.await_company(leader.sync_group, patience, &mut group, take);
-        }
-        let Some(load) = self.load_of(&leader, &mut group) else {
-            return false;
-        };
-        let mut stages = Stages::begin(self, parts);
-        self.leader.take_off();
-        let mut flight = InFlight {
-            engine: self,
-            group,
-            ticket: self.order.begin(load.count),
-            has_passed_on: false,
-            is_over: false,
-        };
-        match self.log_and_begin(&mut leader, &mut flight, &load) {
-            Ok(Some(sync)) => {
-                drop(leader);
-                self.queue.pass_on(&flight.group);
-                flight.has_passed_on = true;
-                let (timed, began) = (self.timed(), self.nanos());
-                let synced = sync.end();
-                self.leader.note_sync(self.nanos().saturating_sub(began));
-                self.record_since(timed, Histogram::WalFileSyncMicros);
-                flight.finish(synced, &mut stages);
-            }
-            Ok(None) => {
-                // All others.
-                self.leader.await_landings(1);
-                let synced = self.sync_logs(&mut leader);
-                flight.finish(synced, &mut stages);
-                drop(leader);
-            }
-            Err(e) => {
-                flight.finish(Err(e), &mut stages);
-                drop(leader);
-            }
-        }
-        true
+/// Carries the group of a writer that asks for a sync through all stages, beside others. False, and nothing has
+/// happened, if it cannot go this way.
+#[cold]
+#[inline(never)]
+pub(super) fn lead_in_flight(
+    engine: &Arc<Engine>,
+    waiter: &Waiter<Request<'static>>,
+    parts: Option<&mut Parts>,
+) -> bool {
+    let most = engine.c.options.own.sd_writes_in_flight;
+    if engine.c.speed.is_none() || most <= 1 {
+        return false;
     }
+    let mut leader = engine.leader.lock_beside();
+    // Writers that come meanwhile make this group larger.
+    if u64::from(engine.leader.in_flight()) >= most {
+        engine.leader.await_landings(most as u32 - 1);
+    }
+    if !may_take_off(engine, &leader) {
+        return false;
+    }
+    let mut take = engine.taking(own(waiter).payload.bytes());
+    let mut group = engine.queue.form(waiter, &mut take);
+    if leader.sync_group > group.len() {
+        let patience = engine.leader.sync_nanos() / 8;
+        engine.await_company(leader.sync_group, patience, &mut group, take);
+    }
+    let Some(load) = load_of(engine, &leader, &mut group) else {
+        return false;
+    };
+    let mut stages = Stages::begin(engine, parts);
+    engine.leader.take_off();
+    let mut flight = InFlight {
+        engine,
+        group,
+        ticket: engine.order.begin(load.count),
+        has_passed_on: false,
+        is_over: false,
+    };
+    match log_and_begin(engine, &mut leader, &mut flight, &load) {
+        Ok(Some(sync)) => {
+            drop(leader);
+            engine.queue.pass_on(&flight.group);
+            flight.has_passed_on = true;
+            let (timed, began) = (engine.timed(), engine.nanos());
+            let synced = sync.end();
+            engine
+                .leader
+                .note_sync(engine.nanos().saturating_sub(began));
+            engine.record_since(timed, Histogram::WalFileSyncMicros);
+            flight.finish(synced, &mut stages);
+        }
+        Ok(None) => {
+            // All others.
+            engine.leader.await_landings(1);
+            let synced = engine.sync_logs(&mut leader);
+            flight.finish(synced, &mut stages);
+            drop(leader);
+        }
+        Err(e) => {
+            flight.finish(Err(e), &mut stages);
+            drop(leader);
+        }
+    }
+    true
+}
 
-    /// Returns whether a group may be sent off without more ado: nobody has to wait, be told or make room, and all memtables
-    /// take entries of several threads.
-    fn may_take_off(&self, leader: &LeaderState) -> bool {
-        let is_open = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS == 0;
-        let takes_more = |slot: &MemSlot| {
-            slot.merges.max == 0 && slot.charge.is_none() && !slot.mem.should_flush(slot.limit)
-        };
-        // Relaxed: at worst a directory is synced once more.
-        let names = self.durable_log_names.load(Ordering::Relaxed);
-        let log = leader.log.as_ref();
-        is_open
-            && self.c.options.allow_concurrent_memtable_write
-            && leader.untold.is_empty()
-            && !leader.first_is_new
-            && leader.log_bytes < leader.log_room.min(leader.witness.look_at)
-            && log.is_some_and(|log| log.log_number() <= names)
-            && leader.slots.iter().all(takes_more)
-            && !self.tracing.is_ordered()
-            && !perf::is_timed(PerfTime::Work)
-            && self.old_logs.lock().is_empty()
-    }
+/// Returns whether a group may be sent off without more ado: nobody has to wait, be told or make room, and all memtables
+/// take entries of several threads.
+fn may_take_off(engine: &Engine, leader: &LeaderState) -> bool {
+    let is_open = engine.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS == 0;
+    let takes_more = |slot: &MemSlot| {
+        slot.merges.max == 0 && slot.charge.is_none() && !slot.mem.should_flush(slot.limit)
+    };
+    // Relaxed: at worst a directory is synced once more.
+    let names = engine.durable_log_names.load(Ordering::Relaxed);
+    let log = leader.log.as_ref();
+    is_open
+        && engine.c.options.allow_concurrent_memtable_write
+        && leader.untold.is_empty()
+        && !leader.first_is_new
+        && leader.log_bytes < leader.log_room.min(leader.witness.look_at)
+        && log.is_some_and(|log| log.log_number() <= names)
+        && leader.slots.iter().all(takes_more)
+        && !engine.tracing.is_ordered()
+        && !perf::is_timed(PerfTime::Work)
+        && engine.old_logs.lock().is_empty()
+}
 
-    /// Gives the requests of a group their numbers; `None` if one of them needs all of leadership.
-    fn load_of(&self, leader: &LeaderState, group: &mut Group<Request<'static>>) -> Option<Load> {
-        let base = self.order.next();
-        let mut load = Load {
-            count: 0,
-            logged: 0,
-            calls: 0,
-            bytes: 0,
-        };
-        let mut is_plain = true;
-        group.for_each(|r| {
-            r.seqno = base + load.count;
-            is_plain &= r.generation == leader.generation
-                && !r.disable_wal
-                && !matches!(r.payload, Payload::Transaction(_));
-            load.count += u64::from(r.payload.count());
-            load.logged = load.logged.wrapping_add(r.payload.log_count());
-            load.calls += u64::from(r.payload.calls());
-            load.bytes += r.payload.bytes();
-        });
-        (is_plain && base + load.count <= MAX_SEQUENCE).then_some(load)
-    }
+/// Gives the requests of a group their numbers; `None` if one of them needs all of leadership.
+fn load_of(
+    engine: &Engine,
+    leader: &LeaderState,
+    group: &mut Group<Request<'static>>,
+) -> Option<Load> {
+    let base = engine.order.next();
+    let mut load = Load {
+        count: 0,
+        logged: 0,
+        calls: 0,
+        bytes: 0,
+    };
+    let mut is_plain = true;
+    group.for_each(|r| {
+        r.seqno = base + load.count;
+        is_plain &= r.generation == leader.generation
+            && !r.disable_wal
+            && !matches!(r.payload, Payload::Transaction(_));
+        load.count += u64::from(r.payload.count());
+        load.logged = load.logged.wrapping_add(r.payload.log_count());
+        load.calls += u64::from(r.payload.calls());
+        load.bytes += r.payload.bytes();
+    });
+    (is_plain && base + load.count <= MAX_SEQUENCE).then_some(load)
+}
 
-    /// Logs the group and begins its sync. Requires: leadership, which may be passed on if there is a sync.
-    fn log_and_begin(
-        &self,
-        leader: &mut LeaderState,
-        flight: &mut InFlight<'_>,
-        load: &Load,
-    ) -> Result<Option<Box<dyn SyncUnderWay>>> {
-        let first = flight.ticket.first;
-        if let Some(log) = &mut leader.log {
-            log.expect_sync();
-        }
-        self.log_group(leader, &mut flight.group, first, load.logged, false)?;
-        leader.log_bytes += load.bytes as u64;
-        leader.last_record = first;
-        // Nobody says which memtables the group fills.
-        if leader.slots.len() > 1 {
-            leader.touched = (1..leader.slots.len()).collect();
-        }
-        // These counters have one writer at a time.
-        self.count_group(&GroupFacts {
-            writes: load.calls,
-            keys: load.count,
-            bytes: load.bytes as u64,
-            is_logged: true,
-            is_synced: true,
-        });
-        let begun = match &mut leader.log {
-            Some(log) => log.begin_sync()?,
-            None => None,
-        };
-        if begun.is_some() {
-            self.witness_next(leader);
-            leader.sync_group = flight.group.len();
-        }
-        Ok(begun)
+/// Logs the group and begins its sync. Requires: leadership, which may be passed on if there is a sync.
+fn log_and_begin(
+    engine: &Engine,
+    leader: &mut LeaderState,
+    flight: &mut InFlight<'_>,
+    load: &Load,
+) -> Result<Option<Box<dyn SyncUnderWay>>> {
+    let first = flight.ticket.first;
+    if let Some(log) = &mut leader.log {
+        log.expect_sync();
     }
+    engine.log_group(leader, &mut flight.group, first, load.logged, false)?;
+    leader.log_bytes += load.bytes as u64;
+    leader.last_record = first;
+    // Nobody says which memtables the group fills.
+    if leader.slots.len() > 1 {
+        leader.touched = (1..leader.slots.len()).collect();
+    }
+    // These counters have one writer at a time.
+    engine.count_group(&GroupFacts {
+        writes: load.calls,
+        keys: load.count,
+        bytes: load.bytes as u64,
+        is_logged: true,
+        is_synced: true,
+    });
+    let begun = match &mut leader.log {
+        Some(log) => log.begin_sync()?,
+        None => None,
+    };
+    if begun.is_some() {
+        engine.witness_next(leader);
+        leader.sync_group = flight.group.len();
+    }
+    Ok(begun)
 }

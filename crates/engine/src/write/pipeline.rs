@@ -14,6 +14,7 @@ use super::check::{
     check_again, check_batch, check_unlogged, lacks_timestamps, no_such_family, takes_no_writes,
     wrong_protection,
 };
+use super::in_flight::lead_in_flight;
 use super::limits::check_entry;
 use super::measured::Stages;
 use super::room::{Room, Waited};
@@ -240,7 +241,7 @@ impl Engine {
     #[inline(never)]
     fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
         let first = own(waiter);
-        if first.sync && self.lead_in_flight(waiter, None) {
+        if first.sync && lead_in_flight(self, waiter, None) {
             return;
         }
         let bytes = first.payload.bytes();
@@ -270,7 +271,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn lead_timed(self: &Arc<Self>, waiter: &Waiter<Request<'static>>, parts: &mut Parts) {
-        if own(waiter).sync && self.lead_in_flight(waiter, Some(parts)) {
+        if own(waiter).sync && lead_in_flight(self, waiter, Some(parts)) {
             return;
         }
         let bytes = own(waiter).payload.bytes();

@@ -326,7 +326,7 @@ fn what_was_taken_in_is_not_hidden_by_a_run_that_an_older_reader_converts() {
         }
     };
     is_there();
-    // Who sees it may convert the run in front of it.
+    // A reader that sees it may convert the run in front of it.
     assert_eq!(pass(ReadOptions::new(), 50), [1, 1]);
     is_there();
     cf.flush(true).unwrap();

@@ -153,7 +153,7 @@ fn write(db: &Db, thread: u64, from: u64, most: u64) -> u64 {
     most
 }
 
-/// What the power leaves of a device and a file system, and a database on it.
+/// A device and a file system as a loss of power leaves them.
 fn after_loss(gate: &Gate, mem: &MemFs) -> (Arc<Gate>, Arc<MemFs>) {
     let rng = SeededRng::new(5);
     let device = Arc::new(gate.inner.after(PowerLoss::Nothing, &rng));
