@@ -3,11 +3,16 @@
 //!
 //! A compaction out of level 0 takes all of its files, so that files pile up while it runs and go at once when it ends:
 //! the number is a saw whose teeth grow with the rate and with the time of a round. What a rate comes to is therefore known
-//! one round later, and no speed of the stage can be read off one moment. Three rules follow from that:
+//! one round later, and no speed of the stage can be read off one moment. Four rules follow from that:
 //!
 //! - The **rate** is moved by the *averaged* number of files, in proportion to itself, and by a small part in a round: if
-//!   rounds are slow, so is the answer. A short pile makes narrow compactions, which write less for each byte they take in, so
-//!   that a low aim costs little throughput.
+//!   rounds are slow, so is the answer. A long pile makes wide compactions, which rewrite less of the base level for each byte that
+//!   they take in. Under an even rate as many files come while one runs as it has taken, and both are there at its end: it takes half of
+//!   the stop at most, and a higher aim gains nothing.
+//! - A **rise** ends a fifth above what level 0 has been able to do over its last minute of work. A short pile says that it gets its
+//!   turn, not that the levels below keep up: where they do not, what is between grows until one compaction out of level 0 takes many
+//!   times as long as those before, and the rate that was found meanwhile is far too high. A capacity that is really larger is
+//!   measured as such with the rate that it carries, so that the rise goes on, slowly.
 //! - The **bound** is what may still come, divided by the time until files go again: until the compaction that runs ends,
 //!   by what it has done so far, or for a whole round if level 0 waits for a compaction of another level. A rate
 //!   above it moves towards it, but not below half of what the stage has been able to do.
@@ -16,13 +21,15 @@
 use crate::pressure::Level0Facts;
 
 /// The aim, as a part of the way from the trigger to the stop.
-pub(crate) const AIM: f64 = 0.55;
+pub(crate) const AIM: f64 = 0.65;
 /// By how much the logarithm of the rate moves in a round if the average is off by the way from the trigger to the aim.
 const GAIN: f64 = 0.15;
 /// Most that counts of such a distance above the aim.
 const ERROR_MAX: f64 = 3.0;
 /// By how much of itself the rate moves in a second at most.
 const SLEW: f64 = 0.5;
+/// Part of the measured capacity by which a rate that is above it still rises.
+const RISE: f64 = 0.2;
 /// By how much the logarithm of the rate rises in a second without work.
 const IDLE_GAIN: f64 = 0.1;
 /// Shortest and longest round in seconds, and what one is taken for before the first ended.
@@ -102,7 +109,11 @@ impl Level0 {
             },
         };
         let most = (1.0 + SLEW).powf(passed);
-        let mut rate = from * self.step(aim, trigger, facts.drains, passed, most);
+        let step = self.step(aim, trigger, facts.drains, passed, most);
+        let mut rate = match around.capacity {
+            Some(capacity) if facts.drains => from * damped(step, from / capacity),
+            _ => from * step,
+        };
         let bound = self.bound(facts, stop);
         self.unbound += passed;
         if facts.drains && bound < rate {
@@ -155,6 +166,15 @@ impl Level0 {
     fn bound(&self, facts: &Level0Facts, stop: f64) -> f64 {
         let ahead = facts.relief.unwrap_or(self.round).max(RELIEF_MIN);
         (stop - facts.files).max(0.0) * facts.file_bytes.max(1.0) / ahead
+    }
+}
+
+/// A step of a rate that is `part` times what was measured: upwards it becomes smaller above that, and ends by [`RISE`] above.
+fn damped(step: f64, part: f64) -> f64 {
+    let left = (1.0 - (part - 1.0) / RISE).clamp(0.0, 1.0);
+    match step > 1.0 {
+        true => 1.0 + (step - 1.0) * left,
+        false => step,
     }
 }
 
@@ -328,6 +348,40 @@ mod tests {
         // A load at full speed fills the first half of the room.
         assert!(first.is_some_and(|f: f64| f > 20.0), "{first:?}");
         assert!(files <= f64::from(STOP) + 8.0, "{files}");
+    }
+
+    /// A level 0 that gets its turn says nothing of the levels below: its rate does not run away from what was measured.
+    #[test]
+    fn a_rise_ends_a_fifth_above_what_was_measured() {
+        let mut law = Level0::new();
+        let mut facts = Level0Facts {
+            files: 30.0,
+            file_bytes: 1e6,
+            relief: Some(1.0),
+            rounds: 1,
+            trigger: TRIGGER,
+            stop: STOP,
+            drains: true,
+        };
+        let around = Around {
+            capacity: Some(10e6),
+            arrival: Some(50e6),
+            floor: 0.0,
+            passed: 0.01,
+        };
+        law.tick(&facts, &around).unwrap();
+        law.rate = Some(8e6);
+        facts.files = 5.0;
+        for _ in 0..60_000 {
+            let rate = law.tick(&facts, &around).unwrap();
+            assert!(rate <= 12e6, "{rate}");
+        }
+        assert!(law.rate.is_some_and(|r| r > 11.8e6), "{:?}", law.rate);
+        // Without work it goes on.
+        facts.drains = false;
+        facts.files = 1.0;
+        let last = (0..2000).map_while(|_| law.tick(&facts, &around)).last();
+        assert!(last.is_some_and(|r| r > 20e6), "{last:?}");
     }
 
     #[test]
