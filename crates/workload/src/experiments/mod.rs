@@ -32,10 +32,12 @@ mod x_tr_3;
 mod x_tr_4;
 mod x_wc_1;
 mod x_wc_10;
+mod x_wc_15;
 mod x_wc_2;
 mod x_wc_3;
 mod x_wc_4;
 mod x_wc_5;
+mod x_wc_7;
 mod x_wc_8;
 mod x_wc_9;
 mod x_wl_1;
@@ -171,9 +173,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_wc_3::ENTRY,
     x_wc_4::ENTRY,
     x_wc_5::ENTRY,
+    x_wc_7::ENTRY,
     x_wc_8::ENTRY,
     x_wc_9::ENTRY,
     x_wc_10::ENTRY,
+    x_wc_15::ENTRY,
     x_wl_1::ENTRY,
     x_wl_2::ENTRY,
     x_wl_3::ENTRY,
@@ -272,6 +276,18 @@ mod tests {
         let wrong = failed("X-XP-5", 0.02).into_iter();
         let wrong: Vec<String> = wrong.filter(|w| !w.contains("not synced")).collect();
         assert_eq!(wrong, [] as [String; 0]);
+    }
+
+    /// In virtual time, too.
+    #[test]
+    fn the_log_costs_what_its_device_does() {
+        assert_eq!(failed("X-WC-7", 0.02), [] as [String; 0]);
+    }
+
+    /// The simulator has no time but its own.
+    #[test]
+    fn large_batches_wait_for_their_bytes_and_no_longer() {
+        assert_eq!(failed("X-WC-15", 0.1), [] as [String; 0]);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Params {
     pub is_open: bool,
     /// In the part of every `burst.0` seconds that is `burst.1` long, offered bytes are multiplied by `burst.2`.
     pub burst: Option<(f64, f64, f64)>,
+    /// One batch of `batch.1` bytes comes in every `batch.0` seconds among the other writes.
+    pub batch: Option<(f64, u64)>,
     /// Bytes per second that a flush writes if it is alone.
     pub flush_speed: f64,
     /// Bytes per second that one compaction reads and writes if it is alone.
@@ -71,6 +73,7 @@ impl Default for Params {
             offered: 120e6,
             is_open: false,
             burst: None,
+            batch: None,
             flush_speed: 200e6,
             compaction_speed: 150e6,
             device_speed: 400e6,
@@ -131,6 +134,8 @@ pub struct Outcome {
     pub debt_max: u64,
     /// Bytes that compactions wrote by bytes that writers wrote.
     pub amplification: f64,
+    /// Seconds that each batch which came while writes were delayed has waited, and what its bytes take at the rate at which it came.
+    pub batches: Vec<(f64, f64)>,
 }
 
 /// Describes a moment.
@@ -149,6 +154,15 @@ struct Job {
     all: f64,
     level0_bytes: f64,
     began: f64,
+}
+
+/// A batch that waits.
+struct Batch {
+    bytes: f64,
+    left: f64,
+    came: f64,
+    /// Seconds for its bytes at the rate of that moment; `None` if writes were not delayed.
+    due: Option<f64>,
 }
 
 struct Sim<'a> {
@@ -177,6 +191,8 @@ struct Sim<'a> {
     pace: Option<(f64, Stage)>,
     /// Bytes that were offered and not written yet.
     waiting: f64,
+    batch: Option<Batch>,
+    next_batch: f64,
     out: Outcome,
 }
 
@@ -271,6 +287,8 @@ pub fn run(p: &Params) -> Outcome {
         now: 0.0,
         pace: None,
         waiting: 0.0,
+        batch: None,
+        next_batch: p.batch.map_or(f64::MAX, |b| b.0),
         out: Outcome::default(),
     };
     sim.install(Change::External);
@@ -454,18 +472,86 @@ impl Sim<'_> {
         }
         let memory_full = self.active >= p.write_buffer_size as f64;
         let smooth = p.policy == ThrottlePolicy::Smooth;
+        self.meet_batch(now, smooth);
         let stopped = matches!(self.condition, StallCondition::Stopped(_));
         if memory_full || (stopped && !smooth) {
             self.out.stopped_seconds += p.step;
             return;
         }
-        let bytes = match smooth {
-            true => self.paced(now, nanos, most),
-            false => self.delayed(now, most),
+        let bytes = match (smooth, self.batch.is_some()) {
+            (true, false) => self.paced(now, nanos, most),
+            (true, true) => self.paced_batch(now, nanos, cap),
+            (false, false) => self.delayed(now, most),
+            (false, true) => self.delayed_batch(now),
         };
         self.active += bytes;
         self.admitted += bytes;
         self.waiting = (self.waiting - bytes).max(0.0);
+    }
+
+    /// Takes the next batch in if its time has come.
+    fn meet_batch(&mut self, now: f64, smooth: bool) {
+        let Some((every, bytes)) = self.p.batch else {
+            return;
+        };
+        if now < self.next_batch || self.batch.is_some() {
+            return;
+        }
+        self.next_batch += every;
+        let bytes = bytes as f64;
+        let rate = match smooth {
+            true => self.bucket.rate().unwrap_or(0.0),
+            false => self.leading.current_rate() as f64,
+        };
+        self.batch = Some(Batch {
+            bytes,
+            left: bytes,
+            came: now,
+            due: (rate > 0.0).then(|| bytes / rate),
+        });
+    }
+
+    /// One step of a batch under `smooth`: it takes its places in slices, and the few small writes between two of them are left out.
+    /// A batch is written whole once all of it has passed.
+    fn paced_batch(&mut self, now: f64, nanos: u64, cap: f64) -> f64 {
+        let passed = self.paced(now, nanos, cap);
+        let Some(batch) = &mut self.batch else {
+            return 0.0;
+        };
+        batch.left -= passed;
+        match batch.left <= 0.0 {
+            true => self.end_batch(now),
+            false => 0.0,
+        }
+    }
+
+    /// One step of a batch whose leader sleeps for all of its bytes at once, until nobody is delayed any more; everybody else waits
+    /// behind it.
+    fn delayed_batch(&mut self, now: f64) -> f64 {
+        let Some(batch) = &mut self.batch else {
+            return 0.0;
+        };
+        if self.leading.current_rate() > 0 && batch.left > 0.0 {
+            let from = self.asleep_until.max(now);
+            let wait = self
+                .leading
+                .delay_for((from * 1e9) as u64 + 1, batch.bytes as u64);
+            self.asleep_until = from + wait.as_secs_f64();
+            batch.left = 0.0;
+        }
+        match self.leading.current_rate() == 0 || self.asleep_until <= now {
+            true => self.end_batch(now),
+            false => 0.0,
+        }
+    }
+
+    fn end_batch(&mut self, now: f64) -> f64 {
+        let Some(batch) = self.batch.take() else {
+            return 0.0;
+        };
+        let waited = now + self.p.step - batch.came;
+        self.out.batches.extend(batch.due.map(|due| (waited, due)));
+        batch.bytes
     }
 
     fn seal(&mut self) {
