@@ -169,9 +169,10 @@ impl Level0 {
     }
 }
 
-/// A step of a rate that is `part` times what was measured: upwards it becomes smaller above that, and ends by [`RISE`] above.
+/// A step of a rate that is `part` times what was measured: upwards it becomes smaller above that, ends by [`RISE`] above, and leads
+/// back from beyond, where a faster minute has left the rate.
 fn damped(step: f64, part: f64) -> f64 {
-    let left = (1.0 - (part - 1.0) / RISE).clamp(0.0, 1.0);
+    let left = (1.0 - (part - 1.0) / RISE).clamp(-1.0, 1.0);
     match step > 1.0 {
         true => 1.0 + (step - 1.0) * left,
         false => step,
@@ -370,8 +371,13 @@ mod tests {
             passed: 0.01,
         };
         law.tick(&facts, &around).unwrap();
-        law.rate = Some(8e6);
+        assert!(law.rate.is_some_and(|r| r > 20e6));
         facts.files = 5.0;
+        for _ in 0..60_000 {
+            law.tick(&facts, &around);
+        }
+        assert!(law.rate.is_some_and(|r| r < 12.2e6), "{:?}", law.rate);
+        law.rate = Some(8e6);
         for _ in 0..60_000 {
             let rate = law.tick(&facts, &around).unwrap();
             assert!(rate <= 12e6, "{rate}");
