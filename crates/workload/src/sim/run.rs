@@ -311,7 +311,12 @@ pub fn run(p: &Params) -> Outcome {
             window = 0.0;
         }
     }
-    let mut out = sim.out;
+    let amplification = sim.compacted / sim.admitted.max(1.0);
+    judged(sim.out, amplification)
+}
+
+/// Adds what the series says of a run.
+fn judged(mut out: Outcome, amplification: f64) -> Outcome {
     let settled = &out.series[out.series.len() / 3..];
     out.even = evenness(settled);
     let seconds: Vec<f64> = settled.chunks_exact(10).map(|c| c.iter().sum()).collect();
@@ -323,7 +328,7 @@ pub fn run(p: &Params) -> Outcome {
     out.swing = swing(&half);
     let last = evenness(&half);
     out.least = last.min / last.mean.max(1.0);
-    out.amplification = sim.compacted / sim.admitted.max(1.0);
+    out.amplification = amplification;
     out
 }
 
