@@ -54,6 +54,8 @@ pub struct Waiter<T> {
     /// of its group in between.
     data: UnsafeCell<T>,
     state: AtomicU32,
+    /// Its wait takes longer than a sleep and a wake-up.
+    is_long: bool,
     older: AtomicPtr<Waiter<T>>,
     newer: AtomicPtr<Waiter<T>>,
     /// Written by the owner before it sets `PARKED`, read by others only after they saw the bit.
@@ -69,10 +71,19 @@ impl<T> Waiter<T> {
         Self {
             data: UnsafeCell::new(data),
             state: AtomicU32::new(WAIT),
+            is_long: false,
             older: AtomicPtr::new(null_mut()),
             newer: AtomicPtr::new(null_mut()),
             thread: UnsafeCell::new(None),
         }
+    }
+
+    /// A writer that goes to sleep nearly at once, for a wait that `is_long`: spinning would take the processor from those
+    /// it waits for.
+    #[must_use]
+    pub fn waiting_long(mut self, is_long: bool) -> Self {
+        self.is_long = is_long;
+        self
     }
 
     /// The data, once the writer has its result.
@@ -145,7 +156,10 @@ impl<T: Send> GroupQueue<T> {
     /// Waits until the state is no longer `from`.
     #[cold]
     fn wait(&self, waiter: &Waiter<T>, from: u32) -> Role {
-        let mut round = 0;
+        let mut round = match waiter.is_long {
+            true => SPINS + YIELDS - 1,
+            false => 0,
+        };
         loop {
             let state = waiter.state.load(Ordering::Acquire);
             match state & !PARKED {

@@ -233,6 +233,7 @@ impl Engine {
         let families = FamilySet::new(families);
         let lock = c.lock.take();
         let throttle = Throttle::new(ThrottleSettings::of(&options));
+        let in_flight = c.options.own.sd_writes_in_flight;
         let now = c.env.clock.monotonic_nanos();
         let clock = c.env.clock.clone();
         let spare = SpareMemory::new(c.env.executor.clone());
@@ -264,7 +265,7 @@ impl Engine {
             apply_left: AtomicUsize::new(0),
             transactions: Transactions::new(clock.clone()),
             resume_token: Mutex::new(rank::RESUME, ()),
-            leader: Leadership::new(leader),
+            leader: Leadership::new(leader, in_flight),
             old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
             manifest_number: AtomicU64::new(manifest.number),
             dropped: DroppedRecords::default(),

@@ -14,6 +14,9 @@ use super::state::rank;
 use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+/// Time of a sync behind which sleeping is cheaper than spinning: some times what a sleep and its end take.
+const SLOW_SYNC_NANOS: u64 = 30_000;
+
 /// See the head of the module.
 pub(crate) struct Leadership {
     state: Mutex<LeaderState>,
@@ -23,18 +26,28 @@ pub(crate) struct Leadership {
     /// Threads that wait for a landing, one at most but for spurious ones: they hold the lock.
     waiting: Mutex<u32>,
     landed: Condvar,
-    /// How long the sync of a group in flight takes, smoothed, in nanoseconds. Relaxed: a hint.
+    /// How long a sync takes, smoothed, in nanoseconds. Relaxed: a hint.
     sync_nanos: AtomicU64,
+    /// Groups that may be in flight.
+    most: u32,
 }
 
 impl Leadership {
-    pub(crate) fn new(state: LeaderState) -> Self {
+    /// `most`: groups that may be in flight; 0: as many as pay on this machine.
+    pub(crate) fn new(state: LeaderState, most: u64) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let most = match (most, cores) {
+            (0, ..=2) => 1,
+            (0, _) => 2,
+            (n, _) => u32::try_from(n).unwrap_or(u32::MAX),
+        };
         Self {
             state: Mutex::new(rank::LEADER, state),
             in_flight: AtomicU32::new(0),
             waiting: Mutex::new(rank::LEAF, 0),
             landed: Condvar::new(),
             sync_nanos: AtomicU64::new(0),
+            most,
         }
     }
 
@@ -59,6 +72,11 @@ impl Leadership {
         self.state.lock()
     }
 
+    /// Groups that may be in flight.
+    pub(crate) fn most_in_flight(&self) -> u32 {
+        self.most
+    }
+
     /// Groups in flight.
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
@@ -76,7 +94,12 @@ impl Leadership {
         *waiting -= 1;
     }
 
-    /// How long the sync of a group in flight takes.
+    /// Returns whether a sync takes longer than a thread that sleeps and is woken.
+    pub(crate) fn syncs_slowly(&self) -> bool {
+        self.sync_nanos() > SLOW_SYNC_NANOS
+    }
+
+    /// How long a sync takes.
     pub(crate) fn sync_nanos(&self) -> u64 {
         self.sync_nanos.load(Ordering::Relaxed)
     }

@@ -57,8 +57,8 @@ options! {
         /// `spanlith db migrate --to-files`, and RocksDB refuses the directory meanwhile.
         fixed sd_path: String = String::new();
         /// Groups of synced writes that are on their way to the speed disk at a time. 1: one after the other. More make
-        /// writers wait less for each other, and groups smaller.
-        fixed sd_writes_in_flight: u64 = 2, in 1..=64;
+        /// writers wait less for each other, and groups smaller, which takes more processor time. 0: 1 up to two cores, else 2.
+        fixed sd_writes_in_flight: u64 = 0, in 0..=64;
         // Devices that are emulated.
 
         /// For experiments: the files take the time of this device: `H`, `S`, `N1`, `N2`, `O`, `H-RAID5` or `S-RAID5`,

@@ -116,14 +116,14 @@ pub(super) fn lead_in_flight(
     waiter: &Waiter<Request<'static>>,
     parts: Option<&mut Parts>,
 ) -> bool {
-    let most = engine.c.options.own.sd_writes_in_flight;
+    let most = engine.leader.most_in_flight();
     if engine.c.speed.is_none() || most <= 1 {
         return false;
     }
     let mut leader = engine.leader.lock_beside();
     // Writers that come meanwhile make this group larger.
-    if u64::from(engine.leader.in_flight()) >= most {
-        engine.leader.await_landings(most as u32 - 1);
+    if engine.leader.in_flight() >= most {
+        engine.leader.await_landings(most - 1);
     }
     if !may_take_off(engine, &leader) {
         return false;

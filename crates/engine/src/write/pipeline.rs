@@ -225,6 +225,7 @@ impl Engine {
             seqno: 0,
             error: None,
         });
+        let waiter = waiter.waiting_long(options.sync && self.leader.syncs_slowly());
         match self.queue.join(&waiter) {
             Role::Leader => match parts {
                 None => self.lead(&waiter),
