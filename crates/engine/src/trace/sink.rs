@@ -88,7 +88,7 @@ impl Scale {
 
     /// Nanoseconds of so many stamps.
     fn span(stamps: u64, pace: u64) -> u64 {
-        (u128::from(stamps) * u128::from(pace) >> 32) as u64
+        ((u128::from(stamps) * u128::from(pace)) >> 32) as u64
     }
 
     /// Moment of a stamp of before the last moment.
