@@ -331,6 +331,33 @@ mod tests {
         PosixDevice::open(path, DeviceAccess::Write { offset, len })
     }
 
+    /// Both ways of durable writes, in turn over the same places, with readers by the page cache.
+    #[test]
+    fn aligned_writes_pass_the_page_cache_and_all_are_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = file(&dir);
+        let device = open(&path, 0, 0).unwrap();
+        let mut memory = vec![0u8; 3 * 4096];
+        let aligned = memory.as_ptr().align_offset(4096);
+        let mut expected = vec![0u8; 4 * 4096];
+        for n in 1..40u8 {
+            let (page, shift) = (usize::from(n % 4), usize::from(n % 3 == 0));
+            let data = &mut memory[aligned + shift..][..4096];
+            data.fill(n);
+            let is_direct = device.direct_for(page as u64 * 4096, data).is_some();
+            assert_eq!(is_direct, shift == 0 && device.direct.is_some());
+            let how = match n % 5 {
+                0 => Durability::Cached,
+                _ => Durability::Durable,
+            };
+            device.write_at(page as u64 * 4096, data, how).unwrap();
+            expected[page * 4096..][..4096].fill(n);
+            let mut back = vec![0; expected.len()];
+            device.read_at(0, &mut back).unwrap();
+            assert!(back == expected, "after write {n}");
+        }
+    }
+
     #[test]
     fn a_file_is_written_in_place_and_never_grows() {
         let dir = tempfile::tempdir().unwrap();

@@ -314,6 +314,13 @@ impl SpeedDisk {
         Ok(())
     }
 
+    /// Gives up what the open kept of logs for their replay.
+    pub fn forget_fronts(&self) {
+        for log in self.state.lock().logs.values() {
+            log.state.lock().front = Vec::new();
+        }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -107,49 +107,38 @@ impl LogFile {
         {
             return None;
         }
-        let layout = *self.disk.layout();
-        let per_group = u64::from(layout.group_pages);
-        let (page, mut offset) = {
-            let mut state = self.log.state.lock();
-            let group = *state.groups.get((state.used / per_group) as usize)?;
+        let per_group = u64::from(self.disk.layout().group_pages);
+        let offset = {
+            let state = self.log.state.lock();
             let within = state.used % per_group;
-            if within + count > per_group {
+            let is_full = state.used == state.groups.len() as u64 * per_group;
+            if is_full || within + count > per_group {
                 return None;
             }
-            let page = layout.first_page(group) + within as u32;
-            state.used += count;
-            (page, state.len + state.ahead)
+            state.len + state.ahead
         };
+        // All of them, since the group has room.
+        let (page, taken) = self.take_pages(count).ok()?;
+        debug_assert_eq!(taken, count);
         let last = self.pending.len() - (count as usize - 1) * room;
-        let Some((ordinal, witness, mut before)) = self.disk.begin_durable(count, last as u16)
-        else {
+        let Some((ordinal, witness, before)) = self.disk.begin_durable(count, last as u16) else {
             self.log.state.lock().used -= count;
             return None;
         };
         let mut buffer = AlignedBytes::zeroed(count as usize * page_size);
         let mut pages = Vec::with_capacity(count as usize);
-        let parts = self
-            .pending
-            .chunks(room)
-            .zip(buffer.chunks_exact_mut(page_size));
-        for (i, (part, to)) in parts.enumerate() {
-            put(to, PAGE_HEADER, part);
-            let header = PageHeader {
-                colour: self.log.colour,
-                ordinal: ordinal + i as u64,
-                page: page + i as u32,
-                index: i as u16,
-                batch: count as u16,
-                offset,
-                witness,
-                len: part.len() as u16,
-                before,
-            };
-            before = header.len;
-            seal_page(to, &header, self.disk.instance());
-            offset += part.len() as u64;
-            pages.push(page_ref(&header));
-        }
+        let first = PageHeader {
+            colour: self.log.colour,
+            ordinal,
+            page,
+            index: 0,
+            batch: count as u16,
+            offset,
+            witness,
+            len: 0,
+            before,
+        };
+        self.lay_out(&self.pending, &mut buffer, first, &mut pages);
         self.end = ordinal + count;
         let listed = Listed {
             ordinals: (ordinal, self.end),
@@ -159,6 +148,32 @@ impl LogFile {
         };
         self.pending.clear();
         Some(Flight::begin(&self.disk, &self.log, (page, buffer), listed))
+    }
+
+    /// Puts `payload` into the pages `to`, of which `header` begins the first one, and lists them; returns the last header.
+    fn lay_out(
+        &self,
+        payload: &[u8],
+        to: &mut [u8],
+        mut header: PageHeader,
+        refs: &mut Vec<PageRef>,
+    ) -> Option<PageHeader> {
+        let page_size = self.disk.page_size();
+        let parts = payload.chunks(page_size - PAGE_HEADER);
+        let mut last = None;
+        for (part, page) in parts.zip(to.chunks_exact_mut(page_size)) {
+            header.len = part.len() as u16;
+            put(page, PAGE_HEADER, part);
+            seal_page(page, &header, self.disk.instance());
+            refs.push(page_ref(&header));
+            last = Some(header);
+            header.ordinal += 1;
+            header.page += 1;
+            header.index += 1;
+            header.offset += part.len() as u64;
+            header.before = header.len;
+        }
+        last
     }
 
     /// As [`WritableFile::begin_sync`].
@@ -226,35 +241,30 @@ impl LogFile {
                     first = page;
                 }
                 let end = rest.len().min(count as usize * room) - (count as usize - 1) * room;
-                let (ordinal, witness, mut before) = self.disk.begin_write(count, end as u16);
+                let (ordinal, witness, before) = self.disk.begin_write(count, end as u16);
                 starts.push(ordinal);
                 begun.push((ordinal, ordinal + count));
-                let mut offset = self.pages_end(last.as_ref());
-                for i in 0..count {
-                    let (part, behind) = rest.split_at(rest.len().min(room));
-                    rest = behind;
-                    let at = buffer.len();
-                    buffer.resize(at + page_size);
-                    put(&mut buffer, at + PAGE_HEADER, part);
-                    let header = PageHeader {
-                        colour: self.log.colour,
-                        ordinal: ordinal + i,
-                        page: page + i as u32,
-                        index: i as u16,
-                        batch: count as u16,
-                        offset,
-                        witness,
-                        len: part.len() as u16,
-                        before,
-                    };
-                    before = header.len;
-                    if let Some(page) = buffer.get_mut(at..) {
-                        seal_page(page, &header, self.disk.instance());
-                    }
-                    offset += part.len() as u64;
-                    refs.push(page_ref(&header));
-                    last = Some(header);
-                }
+                let (part, behind) = rest.split_at(rest.len().min(count as usize * room));
+                rest = behind;
+                let at = buffer.len();
+                buffer.resize(at + count as usize * page_size);
+                let first = PageHeader {
+                    colour: self.log.colour,
+                    ordinal,
+                    page,
+                    index: 0,
+                    batch: count as u16,
+                    offset: self.pages_end(last.as_ref()),
+                    witness,
+                    len: 0,
+                    before,
+                };
+                last = self.lay_out(
+                    part,
+                    buffer.get_mut(at..).unwrap_or_default(),
+                    first,
+                    &mut refs,
+                );
                 self.end = ordinal + count;
             }
             self.write_run(&starts, &refs, first, &buffer, how, last)?;

@@ -177,6 +177,10 @@ fn open_entered(
     }
     engine.report_dropped(&replayed)?;
     engine.order.publish_alone(replayed.last_sequence);
+    // Logs that were not replayed, or not to their end.
+    if let Some(disk) = engine.c.speed.as_ref().and_then(|s| s.fs.disk()) {
+        disk.forget_fronts();
+    }
     if request.read_only {
         end_replay(&engine, job);
         engine.keep_replayed(replayed);
