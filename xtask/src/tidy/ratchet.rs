@@ -25,7 +25,7 @@ const SRC: &str = "crates/engine/src/";
 /// Figures and their ceilings: 71, 134, 54 and 15 when the rule was made, and room for work that was under way.
 const CEILINGS: [(&str, usize); 5] = [
     ("impl Engine", 80),
-    ("shared fields", 140),
+    ("shared fields", 139),
     ("long functions", 67),
     ("calls upwards", 15),
     ("bare comments", 184),

@@ -233,7 +233,7 @@ impl Engine {
         let families = FamilySet::new(families);
         let lock = c.lock.take();
         let throttle = Throttle::new(ThrottleSettings::of(&options));
-        let in_flight = c.options.own.sd_writes_in_flight;
+        let in_flight = (c.speed.is_some()).then_some(c.options.own.sd_writes_in_flight);
         let now = c.env.clock.monotonic_nanos();
         let clock = c.env.clock.clone();
         let spare = SpareMemory::new(c.env.executor.clone());

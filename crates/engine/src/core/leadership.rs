@@ -33,13 +33,14 @@ pub(crate) struct Leadership {
 }
 
 impl Leadership {
-    /// `most`: groups that may be in flight; 0: as many as pay on this machine.
-    pub(crate) fn new(state: LeaderState, most: u64) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let most = match (most, cores) {
-            (0, ..=2) => 1,
-            (0, _) => 2,
-            (n, _) => u32::try_from(n).unwrap_or(u32::MAX),
+    /// `most`: groups that may be in flight; 0: as many as pay on this machine, `None`: one, as the log syncs by itself.
+    pub(crate) fn new(state: LeaderState, most: Option<u64>) -> Self {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let most = match most {
+            None => 1,
+            Some(0) if cores() <= 2 => 1,
+            Some(0) => 2,
+            Some(n) => u32::try_from(n).unwrap_or(u32::MAX),
         };
         Self {
             state: Mutex::new(rank::LEADER, state),

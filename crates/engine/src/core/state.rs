@@ -494,8 +494,6 @@ pub(crate) struct LeaderState {
     pub witness: WitnessClock,
     /// Writers in the last group that synced.
     pub sync_group: usize,
-    /// Duration of a sync, smoothed, in nanoseconds.
-    pub sync_nanos: u64,
     /// Memtables that are sealed and not told. The thread that seals lets go of leadership before he tells: listeners may want it.
     pub untold: Vec<Sealed>,
 }

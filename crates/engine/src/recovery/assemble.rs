@@ -102,7 +102,6 @@ pub(super) fn assemble(
         last_record: 0,
         witness: WitnessClock::new(None),
         sync_group: 1,
-        sync_nanos: 0,
         untold: Vec::new(),
     };
     let mut state = DbState::new(states, parts.last_sequence);

@@ -22,7 +22,7 @@ use spanlith_base::keys::MAX_SEQUENCE;
 use spanlith_base::perf::{self, PerfTime};
 use spanlith_base::stats::Histogram;
 use spanlith_base::sync::{Group, Ticket, Waiter};
-use spanlith_base::{Error, Result, Severity};
+use spanlith_base::{Error, Result};
 use spanlith_env::SyncUnderWay;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,8 +41,8 @@ struct InFlight<'a> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let e = Error::aborted("panic while writes were carried out");
-            self.fail(Place::Panic, &e.with_severity(Severity::Fatal));
+            let e = self.engine.write_panicked();
+            self.give_up(&e);
         }
         self.engine.leader.land();
         if !self.has_passed_on {
@@ -57,6 +57,10 @@ impl InFlight<'_> {
     fn fail(&mut self, place: Place, error: &Error) {
         // First: groups behind it fail with what is refused from now on.
         self.engine.set_error(place, error);
+        self.give_up(error);
+    }
+
+    fn give_up(&mut self, error: &Error) {
         self.engine.order.fail(self.ticket);
         self.end_with(error);
     }
@@ -117,7 +121,7 @@ pub(super) fn lead_in_flight(
     parts: Option<&mut Parts>,
 ) -> bool {
     let most = engine.leader.most_in_flight();
-    if engine.c.speed.is_none() || most <= 1 {
+    if most <= 1 {
         return false;
     }
     let mut leader = engine.leader.lock_beside();
@@ -131,8 +135,7 @@ pub(super) fn lead_in_flight(
     let mut take = engine.taking(own(waiter).payload.bytes());
     let mut group = engine.queue.form(waiter, &mut take);
     if leader.sync_group > group.len() {
-        let patience = engine.leader.sync_nanos() / 8;
-        engine.await_company(leader.sync_group, patience, &mut group, take);
+        engine.await_company(leader.sync_group, &mut group, take);
     }
     let Some(load) = load_of(engine, &leader, &mut group) else {
         return false;

@@ -324,7 +324,7 @@ impl Engine {
         };
         let group = &mut carried.group;
         if leader.sync_group > group.len() && own(waiter).sync {
-            self.await_company(leader.sync_group, leader.sync_nanos / 8, group, take);
+            self.await_company(leader.sync_group, group, take);
         }
         let done = room.and_then(|()| self.carry(waiter, &mut leader, group, parts));
         if let Err(e) = done {
@@ -445,18 +445,16 @@ impl Engine {
         }
     }
 
-    /// Waits for `most` writers, who synced together last time and are on their way back, for at most `patience`, an
-    /// eighth of a sync: one sync for all is cheaper than one each. A lone writer never gets here.
+    /// Waits for `most` writers, who synced together last time and are on their way back, for at most an eighth of a sync: one sync for all is cheaper than one each. A lone writer never gets here.
     #[cold]
     pub(super) fn await_company(
         &self,
         most: usize,
-        patience: u64,
         group: &mut Group<Request<'static>>,
         mut take: impl FnMut(&mut Request<'static>, &mut Request<'static>) -> bool,
     ) {
         let clock = &self.c.env.clock;
-        let until = clock.monotonic_nanos() + patience;
+        let until = clock.monotonic_nanos() + self.leader.sync_nanos() / 8;
         while group.len() < most && clock.monotonic_nanos() < until {
             thread::yield_now();
             if !self.queue.grow(group, &mut take) {

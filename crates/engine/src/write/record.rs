@@ -101,7 +101,6 @@ impl Engine {
         );
         self.record_since(timed, Histogram::WalFileSyncMicros);
         let took = clock.monotonic_nanos() - began;
-        leader.sync_nanos = (leader.sync_nanos * 7 + took) / 8;
         self.leader.note_sync(took);
         leader.sync_group = group.len();
         Ok(())

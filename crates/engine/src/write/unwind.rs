@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 impl Engine {
     #[cold]
-    fn write_panicked(&self) -> Error {
+    pub(super) fn write_panicked(&self) -> Error {
         let e =
             Error::aborted("panic while writes were carried out").with_severity(Severity::Fatal);
         self.set_error(Place::Panic, &e);
