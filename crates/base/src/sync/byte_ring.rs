@@ -14,7 +14,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a record before its payload.
 pub const RECORD_HEAD: usize = 13;
@@ -40,12 +40,14 @@ pub struct Ring {
     bytes: Box<[UnsafeCell<u8>]>,
     /// Bytes that were filled, since the beginning. Stored by the thread alone.
     head: Apart,
-    /// Bytes that were emptied. Stored by the writer alone, who holds the lock of the trace's file.
+    /// Bytes that were emptied. Stored by whoever takes.
     tail: Apart,
+    /// Somebody takes.
+    is_taken: AtomicBool,
 }
 
-// SAFETY: Only one thread has the `Producer` of a ring, which is not `Sync`, and only one at a time has the file of the trace,
-// which `take` asks for. Which bytes belong to whom: see above.
+// SAFETY: Only one thread has the `Producer` of a ring, which is not `Sync`, and `take` refuses a second writer. Which bytes
+// belong to whom: see above.
 unsafe impl Sync for Ring {}
 
 /// The thread's side of a ring.
@@ -83,6 +85,7 @@ impl Ring {
             bytes: (0..BYTES).map(|_| UnsafeCell::new(0)).collect(),
             head: Apart(AtomicU64::new(0)),
             tail: Apart(AtomicU64::new(0)),
+            is_taken: AtomicBool::new(false),
         });
         Producer {
             ring,
@@ -95,8 +98,14 @@ impl Ring {
         }
     }
 
-    /// Moves what is there behind `to`. `_writer` stands for the right to: the file of the trace.
-    pub fn take<W>(&self, _writer: &mut W, to: &mut Vec<u8>) {
+    /// Moves all bytes that are there behind `to`.
+    ///
+    /// # Panics
+    /// If another thread takes at the same time: the file of the trace has one writer.
+    pub fn take(&self, to: &mut Vec<u8>) {
+        // Acquire and Release: what one writer did to `tail` comes before the next.
+        let was_taken = self.is_taken.swap(true, Ordering::Acquire);
+        assert!(!was_taken, "two writers of a trace");
         let tail = self.tail.0.load(Ordering::Relaxed);
         let head = self.head.0.load(Ordering::Acquire);
         let (at, many) = ((tail & MASK) as usize, (head - tail) as usize);
@@ -109,6 +118,7 @@ impl Ring {
             to.extend_from_slice(bytes);
         }
         self.tail.0.store(head, Ordering::Release);
+        self.is_taken.store(false, Ordering::Release);
     }
 }
 
@@ -225,7 +235,7 @@ mod tests {
         let (mut bytes, mut n) = (Vec::new(), 0);
         while n < records {
             bytes.clear();
-            ring.take(&mut (), &mut bytes);
+            ring.take(&mut bytes);
             let mut rest = bytes.as_slice();
             while !rest.is_empty() {
                 let expected = record(n);
@@ -246,7 +256,7 @@ mod tests {
         }
         assert_eq!(pushed, BYTES / 113);
         let mut bytes = Vec::new();
-        side.ring.take(&mut (), &mut bytes);
+        side.ring.take(&mut bytes);
         assert_eq!(bytes.len(), pushed * 113);
         assert!(side.push(&[7; 113]).is_some());
     }

@@ -177,9 +177,7 @@ impl Sink {
 
     /// Takes what the ring of a thread holds.
     pub(super) fn take(&mut self, ring: &Ring) {
-        let mut bytes = std::mem::take(self.room(ring.index));
-        ring.take(self, &mut bytes);
-        *self.room(ring.index) = bytes;
+        ring.take(self.room(ring.index));
     }
 
     /// Takes a record that is too large for a ring, behind what the ring held before.
