@@ -2,7 +2,7 @@
 
 use clap::Args;
 use spanlith::Db;
-use spanlith::trace::{BlockTraceOptions, TraceOptions};
+use spanlith::trace::TraceOptions;
 use spanlith_workload::store::TraceFiles;
 use std::path::PathBuf;
 
@@ -43,12 +43,6 @@ impl TraceFlags {
         if let Some(file) = &self.trace {
             db.start_trace(file, &TraceOptions::default())?;
         }
-        if let Some(file) = &self.trace_blocks {
-            db.start_block_cache_trace(file, &BlockTraceOptions::default())?;
-        }
-        if let Some(file) = &self.trace_io {
-            db.start_io_trace(file, &TraceOptions::default())?;
-        }
-        Ok(())
+        self.files().start_own(db)
     }
 }

@@ -161,7 +161,7 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
         paths(&mut found, &DeviceSpec::new(profile), writes, bench.seed(1));
     }
     found.note(
-        "The engine has one logger, with two writes in flight (sd_writes_in_flight): grouping reaches the bandwidth of a device with few large writes. The \
+        "The engine has one logger, with one or two writes in flight, by the cores (sd_writes_in_flight): grouping reaches the bandwidth of a device with few large writes. The \
          journal's share is calibrated so that the printed 4.05 comes out; the other ratios follow from it.",
     );
     Ok(found)

@@ -3,10 +3,11 @@
 use super::spec::nested;
 use super::{
     Batch, Change, Counters, Direction, Error, Isolation, Level, Result, Store, StoreOptions,
-    Transaction,
+    TraceFiles, Transaction,
 };
 use spanlith::options::text::apply_options_string;
 use spanlith::options::{BlockBasedTableOptions, CfOptions, DbOptions};
+use spanlith::trace::{BlockTraceOptions, TraceOptions};
 use spanlith::{
     Cf, Db, ErrorKind, FamilyOptions, ReadOptions, TxnOptions, WriteBatch, WriteOptions,
 };
@@ -32,6 +33,22 @@ pub struct Ours {
 
 fn failed(e: impl std::fmt::Display) -> Error {
     Error::new(NAME, e)
+}
+
+impl TraceFiles {
+    /// Begins the traces that only this engine has, of blocks and calls; they end with the database.
+    ///
+    /// # Errors
+    /// Of creating the files.
+    pub fn start_own(&self, db: &Db) -> spanlith::Result<()> {
+        if let Some(file) = &self.blocks {
+            db.start_block_cache_trace(file, &BlockTraceOptions::default())?;
+        }
+        if let Some(file) = &self.calls {
+            db.start_io_trace(file, &TraceOptions::default())?;
+        }
+        Ok(())
+    }
 }
 
 impl Ours {
@@ -62,14 +79,7 @@ impl Ours {
             builder = builder.block_cache(cache.clone());
         }
         let db = builder.open().map_err(failed)?;
-        if let Some(file) = &options.traces.blocks {
-            let all = spanlith::trace::BlockTraceOptions::default();
-            db.start_block_cache_trace(file, &all).map_err(failed)?;
-        }
-        if let Some(file) = &options.traces.calls {
-            let all = spanlith::trace::TraceOptions::default();
-            db.start_io_trace(file, &all).map_err(failed)?;
-        }
+        options.traces.start_own(&db).map_err(failed)?;
         let mut families = vec![db.default_cf()];
         for name in &options.families {
             let mut family = FamilyOptions::new(name)

@@ -331,7 +331,7 @@ impl Sim<'_> {
             used: self.fast.values().sum(),
             reserved: self.p.memtable_bytes * 2,
             levels,
-            bandwidth: Some(self.written.2 / fast.bandwidth()),
+            bandwidth: Some(self.written.2 / fast.write_bandwidth()),
             log: Some(1.0 / (1.0 - fast.busy())),
         };
         self.placement.look(self.p.policy, &facts);

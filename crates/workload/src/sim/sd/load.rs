@@ -33,11 +33,7 @@ impl Device {
         }
     }
 
-    /// Bytes per second that it reads and writes.
-    pub(super) fn bandwidth(&self) -> f64 {
-        self.profile.write_bandwidth as f64
-    }
-
+    /// Bytes per second that it writes.
     pub(super) fn write_bandwidth(&self) -> f64 {
         self.profile.write_bandwidth as f64
     }
