@@ -149,6 +149,9 @@ impl<'a> Query<'a> {
         if version < (0, 2) {
             return Self::decode_first(record);
         }
+        if let Some(query) = Self::decode_common(record)? {
+            return Ok(query);
+        }
         let members = Members::decode(record.payload)?;
         Ok(match record.kind {
             kinds::WRITE => Self::Write {
@@ -171,6 +174,29 @@ impl<'a> Query<'a> {
                 upper: members.bytes[member::UPPER_BOUND as usize],
             },
         })
+    }
+
+    /// A get or a write with just the members that it must have, as almost all records are; others are left to
+    /// [`Members`].
+    #[inline]
+    fn decode_common(record: &RawRecord<'a>) -> Result<Option<Self>> {
+        const GET: u64 = 1 << member::GET_FAMILY | 1 << member::GET_KEY;
+        const WRITE: u64 = 1 << member::WRITE_BATCH;
+        let mut rest = Decoder::new(record.payload, WHAT);
+        let query = match (record.kind, rest.fixed64("members")?) {
+            (kinds::GET, GET) => Self::Get {
+                cf: rest.fixed32("number")?,
+                key: rest.length_prefixed("bytes")?,
+            },
+            (kinds::WRITE, WRITE) => Self::Write {
+                batch: rest.length_prefixed("bytes")?,
+            },
+            _ => return Ok(None),
+        };
+        match rest.is_empty() {
+            true => Ok(Some(query)),
+            false => Err(wrong("bytes behind the last member")),
+        }
     }
 
     /// Records of version 0.1: the bare batch, or family and key.

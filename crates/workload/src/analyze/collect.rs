@@ -1,13 +1,13 @@
 //! One pass over a trace.
 
-use super::keys::{Collected, KeyStats, Keys};
+use super::keys::{Collected, Keys, Seen};
 use super::spool::{SectionWriter, Spool};
 use super::{AnalyzerOptions, Operation};
 use spanlith::trace::{Query, TraceForm, TraceHeader, TraceReader, TraceRecord};
 use spanlith_base::{Error, Result};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A line is written for each second of a trace: a clock that was set while it was taken must not fill a disk.
 const LONGEST: u64 = 366 * 24 * 60 * 60;
@@ -16,6 +16,10 @@ pub(super) const SECOND: u64 = 1_000_000;
 pub(super) const SERIES: usize = 12;
 /// Says what `trace_analyzer` takes for the bytes of a value where there is none.
 const NO_VALUE: u64 = 10;
+/// Classes of value sizes that have a counter each from the beginning.
+const SMALL: usize = 1024;
+/// Records between two reports of progress.
+const REPORT: u64 = 1024;
 
 /// Numbers by second. Accesses of one second come together, as a rule.
 #[derive(Debug, Default)]
@@ -48,6 +52,38 @@ impl PerSecond {
     }
 }
 
+/// The accesses before on a key, by what stands for the key; only kept if pairs of operations are counted.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// Time of the last access.
+    latest: Vec<u64>,
+    /// Of each pair of operations, for each key: how often, and microseconds in between.
+    pairs: Vec<(u64, u64)>,
+}
+
+impl Followed {
+    /// Notes an access at a time, which completes the pairs that `completed` lists, of so many.
+    fn note(&mut self, ordinal: u32, time: u64, completed: &[(usize, u64)], pairs: usize) {
+        let at = ordinal as usize;
+        if self.latest.len() <= at {
+            self.latest.resize(at + 1, 0);
+            self.pairs.resize((at + 1) * pairs, (0, 0));
+        }
+        self.latest[at] = time;
+        for (pair, after) in completed {
+            let counted = &mut self.pairs[at * pairs + pair];
+            counted.0 += 1;
+            counted.1 = counted.1.wrapping_add(*after);
+        }
+    }
+
+    /// How often a pair, of so many, was seen on a key, and the microseconds in between.
+    pub(super) fn of(&self, ordinal: u32, pair: usize, pairs: usize) -> (u64, u64) {
+        let at = ordinal as usize * pairs + pair;
+        self.pairs.get(at).copied().unwrap_or_default()
+    }
+}
+
 /// An operation on a family.
 #[derive(Debug, Default)]
 pub(super) struct FamilyStats {
@@ -59,8 +95,10 @@ pub(super) struct FamilyStats {
     collected: Collected,
     /// In the end.
     pub keys: Keys,
-    /// By size divided by the interval.
+    /// By size divided by the interval; the small ones are there in the end.
     pub value_sizes: BTreeMap<u64, u64>,
+    small_values: Vec<u64>,
+    pub followed: Followed,
     pub qps: PerSecond,
     pub prefix_qps: BTreeMap<u32, BTreeMap<Box<[u8]>, u32>>,
     /// Seconds at whose end the distinct keys are counted, with the accesses so far.
@@ -74,17 +112,43 @@ pub(super) struct FamilyStats {
 }
 
 impl FamilyStats {
-    /// Notes an access in the series.
-    fn note(&mut self, dir: &Path, second: u64, ordinal: u32) -> std::io::Result<()> {
-        let mut bytes = [0; SERIES];
-        bytes[..8].copy_from_slice(&second.to_le_bytes());
-        bytes[8..].copy_from_slice(&ordinal.to_le_bytes());
-        self.series.push(dir, &bytes)
+    /// Takes an access; with a directory its second is noted in the series.
+    #[inline]
+    fn add(&mut self, seen: &Seen<'_>, dir: Option<&Path>) -> std::io::Result<()> {
+        let series = &mut self.series;
+        self.collected.add(seen, &mut |second, ordinal| {
+            note(series, dir, second, ordinal)
+        })
+    }
+
+    /// Counts the accesses that wait; returns what stands for the key of the last.
+    fn settle(&mut self, dir: Option<&Path>) -> std::io::Result<u32> {
+        let (series, mut last) = (&mut self.series, 0);
+        self.collected.settle(&mut |second, ordinal| {
+            last = ordinal;
+            note(series, dir, second, ordinal)
+        })?;
+        Ok(last)
+    }
+
+    fn count_value(&mut self, class: u64) {
+        match usize::try_from(class) {
+            Ok(class) if class < SMALL => {
+                if self.small_values.is_empty() {
+                    self.small_values.resize(SMALL, 0);
+                }
+                self.small_values[class] += 1;
+            }
+            _ => *self.value_sizes.entry(class).or_default() += 1,
+        }
     }
 
     /// Puts the keys into order, and counts those of the marks.
     fn finish(&mut self, dir: &Path, has_series: bool) -> std::io::Result<()> {
         self.qps.settle();
+        self.settle(has_series.then_some(dir))?;
+        let small = (0..).zip(std::mem::take(&mut self.small_values));
+        self.value_sizes.extend(small.filter(|(_, n)| *n > 0));
         let collected = std::mem::take(&mut self.collected);
         let mut bounds: Vec<u64> = self.marks.values().copied().collect();
         bounds.sort_unstable();
@@ -118,6 +182,15 @@ impl FamilyStats {
             .collect();
         Ok(())
     }
+}
+
+/// Notes an access in the series, if there is one.
+fn note(series: &mut Spool, dir: Option<&Path>, second: u64, ordinal: u32) -> std::io::Result<()> {
+    let Some(dir) = dir else { return Ok(()) };
+    let mut bytes = [0; SERIES];
+    bytes[..8].copy_from_slice(&second.to_le_bytes());
+    bytes[8..].copy_from_slice(&ordinal.to_le_bytes());
+    series.push(dir, &bytes)
 }
 
 /// One column family over all operations.
@@ -172,6 +245,8 @@ pub struct Analysis {
     skipped: [u32; Operation::ALL.len()],
     /// Bytes of memory that all keys take, about.
     kept_bytes: usize,
+    /// Where accesses of series wait, if there are series.
+    series: Option<PathBuf>,
     /// When the trace was begun, of the first access that counts, of the last record.
     created: u64,
     begin: u64,
@@ -182,7 +257,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Reads a trace of queries to its end. `progress` is told where in the file reading is, at each record;
+    /// Reads a trace of queries to its end. `progress` is told where in the file reading is, now and then;
     /// `told` gets every access that the trace holds, also of operations that are not analysed.
     ///
     /// # Errors
@@ -204,6 +279,7 @@ impl Analysis {
             ));
         };
         let mut analysis = Self {
+            series: options.time_series.then(|| options.scratch()),
             options,
             stats: Default::default(),
             families: BTreeMap::new(),
@@ -257,6 +333,7 @@ impl Analysis {
         self.kept_bytes = 0;
         let mut to = SectionWriter::create(&self.options.scratch())?;
         for stats in self.stats.iter_mut().flat_map(BTreeMap::values_mut) {
+            stats.settle(self.series.as_deref())?;
             stats.collected.spill(&mut to)?;
         }
         Ok(())
@@ -285,8 +362,12 @@ impl Analysis {
         progress: &mut dyn FnMut(u64),
         told: &mut Told<'_>,
     ) -> Result<()> {
+        let mut records = 0_u64;
         while let Some(record) = trace.next_record()? {
-            progress(record.offset);
+            if records.is_multiple_of(REPORT) {
+                progress(record.offset);
+            }
+            records += 1;
             self.end = record.timestamp;
             let offset = record.offset;
             let query = match header.decode(&record) {
@@ -444,7 +525,7 @@ impl Analysis {
         }
         let second = time.saturating_sub(self.begin) / SECOND;
         let second = u32::try_from(second).unwrap_or(u32::MAX);
-        let followed = self.completed(operation, cf, key, time);
+        let completed = self.completed(operation, cf, key, time);
         let options = &self.options;
         let stats = self.stats[operation.id()].entry(cf).or_default();
         stats.accesses += 1;
@@ -454,37 +535,25 @@ impl Analysis {
             .wrapping_add(squared(key.len() as u64));
         stats.value_bytes = stats.value_bytes.wrapping_add(value_size);
         stats.value_bytes_squared = stats.value_bytes_squared.wrapping_add(squared(value_size));
-        let (pairs, first) = (options.correlations.len(), stats.accesses);
-        let new = || KeyStats {
-            first,
+        let pairs = options.correlations.len();
+        let seen = Seen {
+            key,
+            number: stats.accesses,
             value_size,
-            latest: time,
-            followed: vec![(0, 0); pairs].into(),
-            ..KeyStats::default()
+            second: time.wrapping_sub(self.created) / SECOND,
         };
-        let before = stats.collected.bytes();
-        let ordinal = stats.collected.change(key, new, |unit| {
-            unit.accesses += 1;
-            for (pair, after) in followed {
-                unit.followed[pair].0 += 1;
-                unit.followed[pair].1 = unit.followed[pair].1.wrapping_add(after);
-            }
-            unit.latest = time;
-            unit.ordinal
-        });
-        self.kept_bytes += stats.collected.bytes() - before;
-        if options.time_series {
-            let of_trace = time.wrapping_sub(self.created) / SECOND;
-            stats.note(&options.scratch(), of_trace, ordinal)?;
+        let (before, dir) = (stats.collected.bytes(), self.series.as_deref());
+        stats.add(&seen, dir)?;
+        if pairs > 0 {
+            let ordinal = stats.settle(dir)?;
+            stats.followed.note(ordinal, time, &completed, pairs);
         }
+        self.kept_bytes += stats.collected.bytes() - before;
         if second != self.second {
             stats.marks.insert(self.second, stats.accesses);
             self.second = second;
         }
-        *stats
-            .value_sizes
-            .entry(value_size / options.value_interval.max(1))
-            .or_default() += 1;
+        stats.count_value(value_size / options.value_interval.max(1));
         stats.qps.add(second);
         if options.prefix_len > 0 {
             let prefix = key.get(..options.prefix_len).unwrap_or(key);
@@ -521,13 +590,14 @@ impl Analysis {
                 .correlations
                 .iter()
                 .rposition(|&p| p == (first, second));
-            let before = self.stats[first.id()]
-                .get(&cf)
-                .and_then(|s| s.collected.get(key));
-            if let (Some(pair), Some(before)) = (pair, before)
-                && before.latest != time
+            let latest = self.stats[first.id()].get(&cf).and_then(|s| {
+                let before = s.collected.get(key)?;
+                s.followed.latest.get(before.ordinal as usize)
+            });
+            if let (Some(pair), Some(&latest)) = (pair, latest)
+                && latest != time
             {
-                found.push((pair, time.wrapping_sub(before.latest)));
+                found.push((pair, time.wrapping_sub(latest)));
             }
         }
         found

@@ -2,111 +2,104 @@
 //! they are too many, and one order in the end.
 
 use super::spool::{Section, SectionReader, SectionWriter};
-use spanlith_base::checksum::xxh3_128;
+pub(super) use super::table::KeyStats;
+use super::table::KeyTable;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::collections::BinaryHeap;
 use std::io::{BufReader, Read, Result};
+use std::ops::Range;
 use std::path::Path;
 
-/// One key as an operation saw it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KeyStats {
-    /// Number of its first access among those of its operation and family.
-    pub first: u64,
-    /// Of the first access.
+/// Accesses that are counted together, so that their misses of the processor's cache overlap.
+const BATCH: usize = 64;
+
+/// An access, and what a new key takes from it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'a> {
+    pub key: &'a [u8],
+    /// Its number among those of its operation and family.
+    pub number: u64,
     pub value_size: u64,
-    pub accesses: u64,
-    /// Time of the last access.
-    pub latest: u64,
-    /// Says what stands for the key in the series of accesses.
-    pub ordinal: u32,
-    /// Of each pair of operations: how often, and microseconds in between.
-    pub followed: Box<[(u64, u64)]>,
+    /// Second in the series of accesses.
+    pub second: u64,
 }
 
-/// Bytes that a key takes in the table beside its own: its slot, twice while the table grows or is put into order,
-/// and what the allocator adds.
-const OVERHEAD: usize = 2 * (size_of::<KeyStats>() + size_of::<Box<[u8]>>()) + 32;
-
-/// Hashes keys with a seed of this process, so that a trace cannot be made of keys that collide.
-#[derive(Clone, Debug)]
-struct Seeded(u64);
-
-impl Default for Seeded {
-    fn default() -> Self {
-        Self(RandomState::new().hash_one(0))
-    }
-}
-
-struct SeededHasher {
-    seed: u64,
-    hash: u64,
-}
-
-impl BuildHasher for Seeded {
-    type Hasher = SeededHasher;
-
-    fn build_hasher(&self) -> SeededHasher {
-        SeededHasher {
-            seed: self.0,
-            hash: 0,
-        }
-    }
-}
-
-impl Hasher for SeededHasher {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        self.hash = self.hash.rotate_left(5) ^ xxh3_128(bytes, self.seed).0;
-    }
-
-    /// Lengths of keys say nothing that their bytes do not.
-    #[inline]
-    fn write_usize(&mut self, _: usize) {}
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.hash
-    }
+/// An access that is not counted yet.
+#[derive(Debug)]
+struct Waiting {
+    hash: u32,
+    key: Range<u32>,
+    number: u64,
+    value_size: u64,
+    second: u64,
 }
 
 /// Keys while they are collected.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    table: HashMap<Box<[u8]>, KeyStats, Seeded>,
-    bytes: usize,
+    table: KeyTable,
+    waiting: Vec<Waiting>,
+    /// Keys of the accesses that wait.
+    bytes: Vec<u8>,
     /// Sorted parts that were moved out.
     runs: Vec<Section>,
     next_ordinal: u32,
 }
 
+/// Is told the second of each access and what stands for its key.
+pub(super) type Series<'a> = dyn FnMut(u64, u32) -> Result<()> + 'a;
+
 impl Collected {
-    /// The key, if it is in the table.
-    pub(super) fn get(&self, key: &[u8]) -> Option<&KeyStats> {
+    /// The key, if it is in the table; no access waits.
+    pub(super) fn get(&self, key: &[u8]) -> Option<KeyStats> {
+        debug_assert!(self.waiting.is_empty(), "all have been counted");
         self.table.get(key)
     }
 
-    /// Changes a key, new with the given access if it is not in the table.
+    /// Takes an access; it is counted with the others of its batch.
+    ///
+    /// # Errors
+    /// As [`Self::settle`].
     #[inline]
-    pub(super) fn change<T>(
-        &mut self,
-        key: &[u8],
-        new: impl FnOnce() -> KeyStats,
-        change: impl FnOnce(&mut KeyStats) -> T,
-    ) -> T {
-        if let Some(stats) = self.table.get_mut(key) {
-            return change(stats);
+    pub(super) fn add(&mut self, seen: &Seen<'_>, series: &mut Series<'_>) -> Result<()> {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(seen.key);
+        self.waiting.push(Waiting {
+            hash: self.table.hash(seen.key),
+            key: begin as u32..self.bytes.len() as u32,
+            number: seen.number,
+            value_size: seen.value_size,
+            second: seen.second,
+        });
+        match self.waiting.len() >= BATCH || self.bytes.len() >= 1 << 20 {
+            true => self.settle(series),
+            false => Ok(()),
         }
-        let mut stats = KeyStats {
-            ordinal: self.next_ordinal,
-            ..new()
-        };
-        self.next_ordinal = self.next_ordinal.saturating_add(1);
-        self.bytes += key.len() + OVERHEAD;
-        let result = change(&mut stats);
-        self.table.insert(key.into(), stats);
-        result
+    }
+
+    /// Counts the accesses that wait.
+    ///
+    /// # Errors
+    /// Of `series`; if the keys take more than 32 GiB of memory.
+    pub(super) fn settle(&mut self, series: &mut Series<'_>) -> Result<()> {
+        self.table.reserve(self.waiting.len());
+        std::hint::black_box(self.table.warm(self.waiting.iter().map(|w| w.hash)));
+        for one in self.waiting.drain(..) {
+            let key = &self.bytes[one.key.start as usize..one.key.end as usize];
+            let new = KeyStats {
+                first: one.number,
+                value_size: one.value_size,
+                ordinal: self.next_ordinal,
+                accesses: 0,
+            };
+            let ordinal = self.table.count(one.hash, key, &new)?;
+            if ordinal == self.next_ordinal {
+                self.next_ordinal = self.next_ordinal.saturating_add(1);
+            }
+            series(one.second, ordinal)?;
+        }
+        self.bytes.clear();
+        Ok(())
     }
 
     /// How many numbers stand for keys in the series.
@@ -116,62 +109,59 @@ impl Collected {
 
     /// Bytes of memory, about.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.table.bytes()
     }
 
-    /// Moves the table into a file.
+    /// Moves the table into a file; no access waits.
     pub(super) fn spill(&mut self, to: &mut SectionWriter) -> Result<()> {
-        if self.table.is_empty() {
+        debug_assert!(self.waiting.is_empty(), "all have been counted");
+        if self.table.len() == 0 {
             return Ok(());
         }
         let mut buffer = Vec::new();
-        for (key, stats) in self.sorted() {
-            encode(&mut buffer, &key, &stats);
-            to.push(&buffer)?;
-        }
+        let order = self.table.order();
+        self.table.each(&order, &mut |key, stats| {
+            encode(&mut buffer, key, stats);
+            to.push(&buffer)
+        })?;
+        self.table.clear();
         self.runs.push(to.cut()?);
         Ok(())
     }
 
-    fn sorted(&mut self) -> Vec<(Box<[u8]>, KeyStats)> {
-        self.bytes = 0;
-        let table = std::mem::take(&mut self.table);
-        let mut all: Vec<_> = table.into_iter().collect();
-        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        all
-    }
-
-    /// Puts all keys into one order. `each` is told, for every key in that order, its stats and everything that stood for
-    /// it in the series.
+    /// Puts all keys into one order; no access waits. `each` is told, for every key in that order, its stats and everything that
+    /// stood for it in the series.
     pub(super) fn finish(
         mut self,
         dir: &Path,
         each: &mut dyn FnMut(&KeyStats, &[u32]),
     ) -> Result<Keys> {
+        debug_assert!(self.waiting.is_empty(), "all have been counted");
         if self.runs.is_empty() {
-            let all = self.sorted();
-            for (_, stats) in &all {
+            let order = self.table.order();
+            self.table.each(&order, &mut |_, stats| {
                 each(stats, &[stats.ordinal]);
-            }
-            return Ok(Keys::InMemory(all));
+                Ok(())
+            })?;
+            return Ok(Keys::InMemory(self.table, order));
         }
         let mut out = SectionWriter::create(dir)?;
         self.spill(&mut out)?;
         let mut out = SectionWriter::create(dir)?;
         let (mut count, mut buffer) = (0, Vec::new());
         let mut merge = Merge::new(&self.runs)?;
-        while let Some((key, stats, ordinals)) = merge.next()? {
-            each(&stats, &ordinals);
+        let mut summed = Summed::default();
+        while merge.next(&mut summed)? {
+            each(&summed.stats, &summed.ordinals);
             count += 1;
-            encode(&mut buffer, &key, &stats);
+            encode(&mut buffer, &summed.key, &summed.stats);
             out.push(&buffer)?;
         }
         Ok(Keys::InFile(out.cut()?, count))
     }
 }
 
-/// One key in a file: lengths and numbers, little-endian, then the key. Pairs of operations are not kept: with them
-/// nothing is moved out.
+/// One key in a file: lengths and numbers, little-endian, then the key.
 fn encode(to: &mut Vec<u8>, key: &[u8], stats: &KeyStats) {
     to.clear();
     to.extend((key.len() as u32).to_le_bytes());
@@ -199,12 +189,16 @@ fn decode(from: &mut impl Read, key: &mut Vec<u8>) -> Result<Option<KeyStats>> {
         first: number(8),
         value_size: number(16),
         accesses: number(24),
-        ..KeyStats::default()
     }))
 }
 
 /// A key, the sum of its parts, and their identifiers.
-type Summed = (Vec<u8>, KeyStats, Vec<u32>);
+#[derive(Default)]
+struct Summed {
+    key: Vec<u8>,
+    stats: KeyStats,
+    ordinals: Vec<u32>,
+}
 
 /// Sees a key with its place in the order.
 type Visitor<'a> = dyn FnMut(u64, &[u8], &KeyStats) -> Result<()> + 'a;
@@ -238,41 +232,44 @@ impl Merge {
         Ok(())
     }
 
-    /// The next key with the sum of its parts, and what stands for it.
-    fn next(&mut self) -> Result<Option<Summed>> {
+    /// The next key with the sum of its parts, and what stands for it; false at the end.
+    fn next(&mut self, to: &mut Summed) -> Result<bool> {
         let Some(Reverse((key, part))) = self.heads.pop() else {
-            return Ok(None);
+            return Ok(false);
         };
-        let mut sum = self.stats[part].clone();
-        let mut ordinals = vec![sum.ordinal];
-        self.advance(part, Vec::new())?;
-        while self.heads.peek().is_some_and(|head| head.0.0 == key) {
+        to.stats = self.stats[part];
+        to.ordinals.clear();
+        to.ordinals.push(to.stats.ordinal);
+        let room = std::mem::replace(&mut to.key, key);
+        self.advance(part, room)?;
+        while self.heads.peek().is_some_and(|head| head.0.0 == to.key) {
             let Some(Reverse((again, part))) = self.heads.pop() else {
                 break;
             };
-            let stats = self.stats[part].clone();
+            let stats = self.stats[part];
             self.advance(part, again)?;
-            ordinals.push(stats.ordinal);
-            sum.accesses += stats.accesses;
-            if stats.first < sum.first {
-                (sum.first, sum.value_size) = (stats.first, stats.value_size);
+            to.ordinals.push(stats.ordinal);
+            to.stats.accesses += stats.accesses;
+            if stats.first < to.stats.first {
+                (to.stats.first, to.stats.value_size) = (stats.first, stats.value_size);
             }
         }
-        Ok(Some((key, sum, ordinals)))
+        Ok(true)
     }
 }
 
 /// All keys in their order.
 #[derive(Debug)]
 pub(super) enum Keys {
-    InMemory(Vec<(Box<[u8]>, KeyStats)>),
+    /// With the places in order.
+    InMemory(KeyTable, Vec<u32>),
     /// So many.
     InFile(Section, u64),
 }
 
 impl Default for Keys {
     fn default() -> Self {
-        Self::InMemory(Vec::new())
+        Self::InMemory(KeyTable::default(), Vec::new())
     }
 }
 
@@ -280,7 +277,7 @@ impl Keys {
     /// How many.
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::InMemory(all) => all.len() as u64,
+            Self::InMemory(_, order) => order.len() as u64,
             Self::InFile(_, count) => *count,
         }
     }
@@ -288,10 +285,12 @@ impl Keys {
     /// Shows each with its place in the order.
     pub(super) fn each(&self, f: &mut Visitor<'_>) -> Result<()> {
         match self {
-            Self::InMemory(all) => {
-                for (id, (key, stats)) in (0..).zip(all) {
-                    f(id, key, stats)?;
-                }
+            Self::InMemory(table, order) => {
+                let mut id = 0;
+                table.each(order, &mut |key, stats| {
+                    id += 1;
+                    f(id - 1, key, stats)
+                })?;
             }
             Self::InFile(section, _) => {
                 let (mut reader, mut key, mut id) = (section.reader(), Vec::new(), 0);
@@ -307,7 +306,7 @@ impl Keys {
     /// For look-ups of keys in ascending order.
     pub(super) fn ascending(&self) -> Ascending<'_> {
         match self {
-            Self::InMemory(all) => Ascending::InMemory(all),
+            Self::InMemory(table, order) => Ascending::InMemory(table, order),
             Self::InFile(section, _) => Ascending::InFile {
                 reader: Box::new(section.reader()),
                 key: Vec::new(),
@@ -320,7 +319,7 @@ impl Keys {
 
 /// Looks keys up, each behind the one before.
 pub(super) enum Ascending<'a> {
-    InMemory(&'a [(Box<[u8]>, KeyStats)]),
+    InMemory(&'a KeyTable, &'a [u32]),
     InFile {
         reader: Box<BufReader<SectionReader>>,
         key: Vec<u8>,
@@ -333,10 +332,7 @@ impl Ascending<'_> {
     /// Accesses of a key, if it was accessed.
     pub(super) fn accesses(&mut self, wanted: &[u8]) -> Result<Option<u64>> {
         match self {
-            Self::InMemory(all) => {
-                let found = all.binary_search_by(|(key, _)| key.as_ref().cmp(wanted));
-                Ok(found.ok().map(|at| all[at].1.accesses))
-            }
+            Self::InMemory(table, order) => Ok(table.search(order, wanted).map(|s| s.accesses)),
             Self::InFile {
                 reader,
                 key,
@@ -369,20 +365,25 @@ mod tests {
         let mut model = BTreeMap::<Vec<u8>, (u64, u64)>::new();
         for access in 0..5000_u64 {
             let key = format!("{:03}", rng.skewed(600)).into_bytes();
-            let new = || KeyStats {
-                first: access,
+            let seen = Seen {
+                key: &key,
+                number: access,
                 value_size: access % 97,
-                ..KeyStats::default()
+                second: 0,
             };
             for keys in [&mut stays, &mut goes] {
-                keys.change(&key, new, |stats| stats.accesses += 1);
+                keys.add(&seen, &mut |_, _| Ok(())).unwrap();
             }
             model.entry(key).or_insert((0, access % 97)).0 += 1;
             if rng.one_in(400) {
+                goes.settle(&mut |_, _| Ok(())).unwrap();
                 let mut to = SectionWriter::create(temp.path()).unwrap();
                 goes.spill(&mut to).unwrap();
                 assert_eq!(goes.bytes(), 0);
             }
+        }
+        for keys in [&mut stays, &mut goes] {
+            keys.settle(&mut |_, _| Ok(())).unwrap();
         }
         assert!(goes.runs.len() > 3, "seed {seed}");
         let (mut ordinals, all) = (Vec::new(), goes.ordinals());

@@ -19,6 +19,7 @@ mod operation;
 mod options;
 mod print;
 mod spool;
+mod table;
 #[cfg(test)]
 mod tests;
 

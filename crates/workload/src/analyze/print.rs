@@ -172,14 +172,14 @@ impl Analysis {
                 writeln!(out, "Prefix: {prefix} access per key: {per_key:.6}")?;
             }
         }
+        let pairs = options.correlations.len();
         for (pair, (first, second)) in options.correlations.iter().enumerate() {
             let (mut times, mut micros) = (0u64, 0u64);
             stats.keys.each(&mut |_, _, unit| {
-                if let Some((n, after)) = unit.followed.get(pair)
-                    && unit.accesses > options.ignore_count
-                {
+                if unit.accesses > options.ignore_count {
+                    let (n, after) = stats.followed.of(unit.ordinal, pair, pairs);
                     times += n;
-                    micros = micros.wrapping_add(*after);
+                    micros = micros.wrapping_add(after);
                 }
                 Ok(())
             })?;
