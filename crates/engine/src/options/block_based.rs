@@ -23,6 +23,10 @@ impl OptionValue for LowHalf {
     }
 
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
+        // Unlike other numbers it takes no braces.
+        if text.starts_with('{') {
+            return Err(ValueError::Number("stoull"));
+        }
         let mut wide = 0u64;
         wide.parse_into(text)?;
         self.0 = wide as u32;

@@ -155,10 +155,13 @@ impl OptionValue for FifoCompactionOptions {
         print_nested(self)
     }
 
-    /// Besides `{…}` RocksDB takes a number, for the size of tables, as it was written once.
+    /// Besides `{…}` RocksDB takes a number, for the size of tables, as it was written once, without braces.
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
         if text.contains('=') {
             return parse_nested(self, text);
+        }
+        if text.starts_with('{') {
+            return Err(ValueError::Number("stoull"));
         }
         self.max_table_files_size.parse_into(text)
     }
@@ -177,11 +180,13 @@ impl OptionValue for CompressionOptions {
 
     /// Besides `{…}` RocksDB takes positions:
     /// `window_bits:level:strategy[:max_dict_bytes[:zstd_max_train_bytes[:parallel_threads]
-    /// [:enabled[:max_dict_buffer_bytes[:use_zstd_dict_trainer]]]]]`.
+    /// [:enabled[:max_dict_buffer_bytes[:use_zstd_dict_trainer]]]]]`, without braces.
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        let text = strip_braces(text);
         if text.contains('=') {
             return parse_nested(self, text);
+        }
+        if text.starts_with('{') {
+            return Err(ValueError::Number("stoi"));
         }
         let parts: Vec<&str> = match text {
             "" => Vec::new(),

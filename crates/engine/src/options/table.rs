@@ -397,6 +397,14 @@ pub(crate) fn parse_nested<T: OptionTable>(
     Ok(())
 }
 
+/// As in RocksDB `{}` is no struct of options: that is said by leaving the value empty, or by `{ }`.
+pub(crate) fn refuse_no_pairs(text: &str) -> std::result::Result<(), ValueError> {
+    match text {
+        "{}" => Err(ValueError::Other(super::text::unexpected_in_key())),
+        _ => Ok(()),
+    }
+}
+
 /// Makes structs of options usable as values of options.
 macro_rules! nested_values {
     ($($Name:ty),*) => {$(
@@ -412,6 +420,7 @@ macro_rules! nested_values {
                 &mut self,
                 text: &str,
             ) -> Result<(), $crate::options::values::ValueError> {
+                $crate::options::table::refuse_no_pairs(text)?;
                 $crate::options::table::parse_nested(self, text)
             }
         }

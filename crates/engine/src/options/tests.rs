@@ -359,9 +359,41 @@ fn a_string_of_options_is_applied_whole_or_not_at_all() {
             "Invalid argument: Unexpected char in key",
         ),
         (";", "Invalid argument: Unexpected char in key"),
+        // Structs and braces without pairs, each with the words of the struct's own parser.
+        (
+            "compaction_options_universal={}",
+            "Invalid argument: Unexpected char in key",
+        ),
+        (
+            "block_based_table_factory={metadata_cache_options={};}",
+            "Invalid argument: Unexpected char in key",
+        ),
+        (
+            "block_based_table_factory={read_amp_bytes_per_bit={1};}",
+            "Invalid argument: Error parsing read_amp_bytes_per_bit:stoull",
+        ),
+        (
+            "compaction_options_fifo={1}",
+            "Invalid argument: Error parsing compaction_options_fifo:stoull",
+        ),
+        (
+            "compression_opts={}",
+            "Invalid argument: Error parsing compression_opts:stoi",
+        ),
+        (
+            "bottommost_compression_opts={4:5:6}",
+            "Invalid argument: Error parsing bottommost_compression_opts:stoi",
+        ),
     ] {
         let e = apply_options_string(text, &mut db, &mut cf, &mut table).unwrap_err();
         assert_eq!(e.rocksdb_text(), want);
+    }
+    for text in [
+        "compaction_options_universal={ }",
+        "compaction_options_universal=;num_levels=3",
+        "block_based_table_factory={}",
+    ] {
+        apply_options_string(text, &mut db, &mut cf, &mut table).unwrap();
     }
 }
 

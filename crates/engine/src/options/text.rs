@@ -94,7 +94,7 @@ pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
         };
         let (name, behind) = rest.split_at(at);
         let Some(behind) = behind.strip_prefix('=') else {
-            return Err(Error::invalid_argument("Unexpected char in key"));
+            return Err(unexpected_in_key());
         };
         let name = name.trim();
         if name.is_empty() {
@@ -113,6 +113,11 @@ pub fn split_pairs(text: &str) -> Result<Vec<(String, String)>> {
 /// As [`split_pairs`].
 pub fn nested_pairs(text: &str) -> Result<Vec<(String, String)>> {
     split_pairs(strip_braces(text.trim()))
+}
+
+/// RocksDB's words where a name is expected and a brace or a semicolon stands.
+pub(crate) fn unexpected_in_key() -> Error {
+    Error::invalid_argument("Unexpected char in key")
 }
 
 /// The value at the start of `text`, with its braces, and what stands behind the semicolon after it.
