@@ -253,15 +253,19 @@ pub(crate) unsafe fn open_families_with(
     };
     // SAFETY: As above.
     let cf_options = unsafe { array(cf_options, count) };
-    if !names.iter().any(|n| n == "default") {
-        return Err(Error::invalid_argument(
-            "Default column family not specified",
-        ));
-    }
     let mut families = Vec::with_capacity(count);
     for (at, (name, o)) in names.iter().zip(cf_options).enumerate() {
         // SAFETY: Each is a handle.
         families.push(more(at, family_options(name, unsafe { &**o }, mode)?));
+    }
+    if !names.iter().any(|n| n == "default") {
+        // As in RocksDB, where an open for writing first looks at the options.
+        if matches!(mode, Mode::ReadWrite | Mode::Trimmed(_)) {
+            builder(dir, options, families)?.check()?;
+        }
+        return Err(Error::invalid_argument(
+            "Default column family not specified",
+        ));
     }
     let db = open(dir, options, families, mode)?;
     for (at, name) in names.iter().enumerate() {

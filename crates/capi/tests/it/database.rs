@@ -105,6 +105,13 @@ fn families_are_opened_by_name() {
             text,
             "Invalid argument: Default column family not specified"
         );
+        rocksdb_options_set_unordered_write(w.options, 1);
+        rocksdb_options_set_allow_concurrent_memtable_write(w.options, 0);
+        let text = open(&[nope]).unwrap_err();
+        let options = "unordered_write is incompatible with !allow_concurrent_memtable_write";
+        assert_eq!(text, format!("Invalid argument: {options}"));
+        rocksdb_options_set_unordered_write(w.options, 0);
+        rocksdb_options_set_allow_concurrent_memtable_write(w.options, 1);
         let text = open(&[default, nope]).unwrap_err();
         assert_eq!(text, "Invalid argument: Column family not found: nope");
         let db = open(&[default, default]).unwrap();
