@@ -1,7 +1,10 @@
 //! Writes OPTIONS files and keeps the two newest.
 //!
-//! A file names all families, and each creation and removal of one writes a new file, as in RocksDB: its bytes grow with
-//! the number of families, but nothing else does. The text of a family is made once.
+//! A file names all families, and each creation and removal of one makes a new file, as in RocksDB: its size grows with
+//! the number of families. The text of a family is made once. Of more than a MiB not even the bytes are written again
+//! for each family that is made: the older of the two files, which would be deleted now, says the same but for the
+//! newest families. It gets the temporary name and their sections, and is the newest file once it is synced. The
+//! other file is whole all the time.
 
 use super::Engine;
 use crate::options::sidecar::SIDECAR_FILE;
@@ -10,37 +13,80 @@ use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::{Result, SubCode};
 use spanlith_env::IoActivity;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 impl Engine {
     /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.
     pub(crate) fn write_options_file(&self) -> Result<()> {
         let mut written = self.options_file.lock();
-        let (mut families, mut is_newer) = (String::new(), false);
-        let mut before: Option<Arc<FamilyText>> = None;
-        for family in self.families.load_full().iter() {
+        let families = self.families.load_full();
+        let (mut texts, mut is_newer) = (Vec::with_capacity(families.len()), false);
+        for family in families.iter() {
             let settings = family.settings();
-            let of_family = settings.text(before.as_ref());
-            of_family.push(&family.name, &mut families);
-            is_newer |= of_family.is_newer;
-            before = Some(of_family.clone());
+            let text = settings.text(texts.last().map(|(_, text)| text)).clone();
+            is_newer |= text.is_newer;
+            texts.push((family.id, text));
         }
-        let head = options_file_head(&self.options(), is_newer);
+        let mut new = Content {
+            head: options_file_head(&self.options(), is_newer),
+            families: texts,
+            bytes: 0,
+        };
         let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
         let fs = &self.c.env.fs;
-        let mut file = fs.create(&temp, IoActivity::Other)?;
-        file.append(&bytes_of_text(&head))?;
-        file.append(&bytes_of_text(&families))?;
+        let begun = self.take_older_options(&mut written, &new, &temp)?;
+        let mut file = match begun {
+            Some(_) => fs.reopen(&temp, IoActivity::Other)?,
+            None => fs.create(&temp, IoActivity::Other)?,
+        };
+        let (there, bytes) = begun.map_or((0, 0), |old| (old.families.len(), old.bytes));
+        new.bytes = bytes;
+        let mut append = |text: &str| {
+            let text = bytes_of_text(text);
+            new.bytes += text.len() as u64;
+            file.append(&text)
+        };
+        if there == 0 {
+            append(&new.head)?;
+        }
+        let mut sections = String::new();
+        for (family, (_, text)) in families.iter().zip(&new.families).skip(there) {
+            text.push(&family.name, &mut sections);
+        }
+        append(&sections)?;
         file.sync()?;
         file.close()?;
         let number = self.new_file_number();
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
         self.c.dirs.sync(&self.c.dir)?;
         self.write_sidecar(&filenames::options_file_name(number))?;
-        written.add(number);
+        written.add(number, new);
         self.delete_old_options(&mut written);
         Ok(())
+    }
+
+    /// Gives the oldest OPTIONS file the name `temp` and returns its content, if `new` only adds families to that and
+    /// nobody else has the file. Requires: the turn of OPTIONS files.
+    fn take_older_options(
+        &self,
+        written: &mut OptionsFiles,
+        new: &Content,
+        temp: &Path,
+    ) -> Result<Option<Content>> {
+        let Some(number) = written.older(new).filter(|_| !self.c.purge.is_disabled()) else {
+            return Ok(None);
+        };
+        let fs = &self.c.env.fs;
+        let path = self.path(filenames::options_file_name(number));
+        let bytes = written.contents.get(&number).map(|content| content.bytes);
+        // Others may have linked it, or written to it.
+        if fs.link_count(&path).ok() != Some(1) || fs.size(&path).ok() != bytes {
+            return Ok(None);
+        }
+        fs.rename(&path, temp)?;
+        Ok(written.remove(number))
     }
 
     /// Writes the options that RocksDB does not have, if they are not at their defaults or a file says
@@ -98,7 +144,7 @@ impl Engine {
             return;
         }
         let fs = &self.c.env.fs;
-        let numbers = written.0.get_or_insert_with(|| {
+        let numbers = written.numbers.get_or_insert_with(|| {
             let names = fs.list(&self.c.dir).unwrap_or_default();
             let numbers = names.iter().filter_map(|n| match parse_file_name(n) {
                 Some(FileKind::Options(n)) => Some(n),
@@ -114,21 +160,69 @@ impl Engine {
                 && e.subcode() != Some(SubCode::PathNotFound)
             {
                 // The next file looks at the directory again.
-                written.0 = None;
+                written.numbers = None;
                 return;
             }
+            written.contents.remove(&oldest);
         }
     }
 }
 
-/// Numbers of the OPTIONS files in the directory, once somebody has looked.
+/// Size in bytes from which on a file is taken over instead of written anew.
+const TAKEN_OVER_BYTES_MIN: u64 = 1 << 20;
+
+/// Says what an OPTIONS file holds: its head, and sections of families in their order.
+struct Content {
+    head: String,
+    /// Numbers of families, which no other family ever has, and their texts.
+    families: Vec<(u32, Arc<FamilyText>)>,
+    /// Size of the file.
+    bytes: u64,
+}
+
+impl Content {
+    /// Returns whether `self` is the beginning of `new`.
+    fn begins(&self, new: &Self) -> bool {
+        let is_same = |(old, new): (&(u32, Arc<FamilyText>), &(u32, Arc<FamilyText>))| {
+            old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1)
+        };
+        self.families.len() <= new.families.len()
+            && self.head == new.head
+            && self.families.iter().zip(&new.families).all(is_same)
+    }
+}
+
+/// Describes the OPTIONS files in the directory.
 #[derive(Default)]
-pub(crate) struct OptionsFiles(Option<BTreeSet<u64>>);
+pub(crate) struct OptionsFiles {
+    /// Their numbers, once somebody has looked.
+    numbers: Option<BTreeSet<u64>>,
+    /// Contents of those that this database has written and that are large.
+    contents: BTreeMap<u64, Content>,
+}
 
 impl OptionsFiles {
-    fn add(&mut self, number: u64) {
-        if let Some(numbers) = &mut self.0 {
+    fn add(&mut self, number: u64, content: Content) {
+        if let Some(numbers) = &mut self.numbers {
             numbers.insert(number);
         }
+        if content.bytes >= TAKEN_OVER_BYTES_MIN {
+            self.contents.insert(number, content);
+        }
+    }
+
+    /// The oldest file, if there is a newer one and `new` only adds to it.
+    fn older(&self, new: &Content) -> Option<u64> {
+        let numbers = self.numbers.as_ref().filter(|numbers| numbers.len() > 1)?;
+        let oldest = numbers.first()?;
+        let content = self.contents.get(oldest)?;
+        content.begins(new).then_some(*oldest)
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Content> {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.remove(&number);
+        }
+        self.contents.remove(&number)
     }
 }

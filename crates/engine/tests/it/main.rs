@@ -44,6 +44,7 @@ mod lone_writer;
 mod manifest;
 mod manifest_variants;
 mod multi_get;
+mod options_files;
 mod order;
 mod places;
 mod prefixes;
