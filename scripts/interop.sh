@@ -50,6 +50,9 @@ python3 scripts/rust_suite.py --work "${CARGO_TARGET_DIR:-target}/rust-suite" | 
 # What the doctor says of RocksDB's directories, killed and damaged, is what opening and reading them shows.
 python3 scripts/doctor_states.py "$folder/spanlith" "$peers/lib11/librocksdb.so" --short
 
+# The faults that a day of use found do not come back.
+python3 scripts/faults.py "$SUBJECT/librocksdb.so" "$folder/spanlith" "$peers/lib11/librocksdb.so"
+
 # Tables written outside go from one library into the other's databases.
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 python3 scripts/interop_export.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
