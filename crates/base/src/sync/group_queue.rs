@@ -298,6 +298,19 @@ impl<T: Send> GroupQueue<T> {
         }
     }
 
+    /// Returns how many writers joined after the last one of the group, which still has leadership.
+    pub fn joined_after(&self, group: &Group<T>) -> usize {
+        let mut count = 0;
+        let mut w = self.newest.load(Ordering::Acquire);
+        while w != group.last {
+            count += 1;
+            // SAFETY: Waiters from `newest` down to the group are alive: only a leader releases, and the group's has not
+            // passed leadership on.
+            w = unsafe { (*w).older.load(Ordering::Relaxed) };
+        }
+        count
+    }
+
     /// A follower is done with its insert: waits for the end of the group.
     pub fn applied(&self, waiter: &Waiter<T>) {
         let role = self.wait(waiter, APPLY);

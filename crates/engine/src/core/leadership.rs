@@ -11,11 +11,14 @@
 
 use super::LeaderState;
 use super::state::rank;
-use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
+use spanlith_base::sync::{Condvar, Mutex, MutexGuard, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Time of a sync behind which sleeping is cheaper than spinning: some times what a sleep and its end take.
 const SLOW_SYNC_NANOS: u64 = 30_000;
+
+/// Rounds of spinning between two looks at the queue.
+const SPINS: u32 = 20;
 
 /// See the head of the module.
 pub(crate) struct Leadership {
@@ -50,6 +53,15 @@ impl Leadership {
             sync_nanos: AtomicU64::new(0),
             most,
         }
+    }
+
+    /// Lets other threads come on, within a wait that is shorter than a sleep. Most writers that are awaited have been woken on
+    /// this processor: a leader that only spins keeps them from it.
+    pub(crate) fn pause() {
+        for _ in 0..SPINS {
+            thread::spin();
+        }
+        thread::yield_now();
     }
 
     /// Leads, with no group in flight.

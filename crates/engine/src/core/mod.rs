@@ -7,6 +7,7 @@
 mod adaptive;
 mod background_error;
 mod bounds;
+mod company;
 mod covered_bytes;
 mod directories;
 mod disk_watch;
@@ -60,6 +61,7 @@ mod write_times;
 
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
+pub(crate) use leadership::Leadership;
 pub(crate) use level0_shape::{count_reads, plan_shape};
 pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
@@ -73,6 +75,7 @@ pub(crate) use write_times::{Part, Parts, WaitCause, WriteTimeNumbers};
 pub(crate) use adaptive::{SizeTally, TreeFacts};
 pub(crate) use background_error::{Place, is_lack, is_no_space};
 pub(crate) use bounds::FileBounds;
+pub(crate) use company::Company;
 pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use directories::{Directories, create_dir};
 pub(crate) use engine::{Components, Engine, gate};

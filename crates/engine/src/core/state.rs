@@ -4,7 +4,7 @@ use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
 use super::news::Sealed;
 use super::pacer::PaceState;
-use super::{CompactionProgress, Family, FamilySettings, WitnessClock};
+use super::{CompactionProgress, Company, Family, FamilySettings, WitnessClock};
 use crate::listener::FlushReason;
 use crate::options::CfOptions;
 use crate::picker::RunningCompaction;
@@ -492,8 +492,8 @@ pub(crate) struct LeaderState {
     pub last_record: SequenceNumber,
     /// Says what the current log has in witnesses.
     pub witness: WitnessClock,
-    /// Writers in the last group that synced.
-    pub sync_group: usize,
+    /// Says for whom a leader waits before it syncs.
+    pub company: Company,
     /// Memtables that are sealed and not told. The thread that seals lets go of leadership before he tells: listeners may want it.
     pub untold: Vec<Sealed>,
 }

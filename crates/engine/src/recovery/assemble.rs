@@ -3,8 +3,8 @@
 use super::manifest::RecoveredFamily;
 use super::request::OpenRequest;
 use crate::core::{
-    Components, DbState, Directories, Engine, LeaderState, ManifestState, MemSlot, PurgeQueue,
-    SnapshotList, WitnessClock, host_name, new_session_id,
+    Company, Components, DbState, Directories, Engine, LeaderState, ManifestState, MemSlot,
+    PurgeQueue, SnapshotList, WitnessClock, host_name, new_session_id,
 };
 use crate::info_log::InfoLog;
 use crate::options::AtOpen;
@@ -101,7 +101,7 @@ pub(super) fn assemble(
         log_room: 0,
         last_record: 0,
         witness: WitnessClock::new(None),
-        sync_group: 1,
+        company: Company::new(),
         untold: Vec::new(),
     };
     let mut state = DbState::new(states, parts.last_sequence);

@@ -134,9 +134,7 @@ pub(super) fn lead_in_flight(
     }
     let mut take = engine.taking(own(waiter).payload.bytes());
     let mut group = engine.queue.form(waiter, &mut take);
-    if leader.sync_group > group.len() {
-        engine.await_company(leader.sync_group, &mut group, take);
-    }
+    engine.await_company(&mut leader.company, &mut group, take);
     let Some(load) = load_of(engine, &leader, &mut group) else {
         return false;
     };
@@ -258,7 +256,8 @@ fn log_and_begin(
     };
     if begun.is_some() {
         engine.witness_next(leader);
-        leader.sync_group = flight.group.len();
+        // Those that join during the sync form the next group, which is sent off beside this one.
+        leader.company.synced(flight.group.len(), 0);
     }
     Ok(begun)
 }

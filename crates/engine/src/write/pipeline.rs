@@ -20,7 +20,9 @@ use super::measured::Stages;
 use super::room::{Room, Waited};
 use super::unwind::{Carried, Following, Unled};
 use super::watched;
-use crate::core::{Engine, Family, LeaderState, Part, Parts, Payload, Place, Request, gate};
+use crate::core::{
+    Company, Engine, Family, LeaderState, Leadership, Part, Parts, Payload, Place, Request, gate,
+};
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
 use crate::write::count::GroupFacts;
@@ -323,10 +325,15 @@ impl Engine {
             is_done: false,
         };
         let group = &mut carried.group;
-        if leader.sync_group > group.len() && own(waiter).sync {
-            self.await_company(leader.sync_group, group, take);
+        let is_synced = own(waiter).sync;
+        if is_synced {
+            self.await_company(&mut leader.company, group, take);
         }
         let done = room.and_then(|()| self.carry(waiter, &mut leader, group, parts));
+        if is_synced {
+            let joined = self.queue.joined_after(group);
+            leader.company.synced(group.len(), joined);
+        }
         if let Err(e) = done {
             group.for_each(|r| r.error = Some(r.error.take().unwrap_or_else(|| e.clone())));
         }
@@ -445,22 +452,27 @@ impl Engine {
         }
     }
 
-    /// Waits for `most` writers, who synced together last time and are on their way back, for at most an eighth of a sync: one sync for all is cheaper than one each. A lone writer never gets here.
-    #[cold]
+    /// Waits for the writers that synced together last time and are on their way back: one sync for all is cheaper than one
+    /// each. A lone writer does not wait.
     pub(super) fn await_company(
         &self,
-        most: usize,
+        company: &mut Company,
         group: &mut Group<Request<'static>>,
         mut take: impl FnMut(&mut Request<'static>, &mut Request<'static>) -> bool,
     ) {
+        let before = group.len();
+        if before >= company.writers() {
+            return;
+        }
         let clock = &self.c.env.clock;
-        let until = clock.monotonic_nanos() + self.leader.sync_nanos() / 8;
-        while group.len() < most && clock.monotonic_nanos() < until {
-            thread::yield_now();
+        let until = clock.monotonic_nanos() + company.patience(self.leader.sync_nanos());
+        while group.len() < company.writers() && clock.monotonic_nanos() < until {
+            Leadership::pause();
             if !self.queue.grow(group, &mut take) {
                 return;
             }
         }
+        company.waited(before, group.len());
     }
 
     /// Bytes a group may hold: RocksDB's rule, so that a small write does not wait for a large one.

@@ -102,7 +102,6 @@ impl Engine {
         self.record_since(timed, Histogram::WalFileSyncMicros);
         let took = clock.monotonic_nanos() - began;
         self.leader.note_sync(took);
-        leader.sync_group = group.len();
         Ok(())
     }
 }
