@@ -157,6 +157,23 @@ impl Driver {
         Ok((label, verdicts))
     }
 
+    /// Opens a store that the driver loaded, shows it, and closes it.
+    ///
+    /// # Errors
+    /// Of the store; of `show`.
+    pub fn show<T>(
+        &self,
+        name: &StoreName,
+        dir: &Path,
+        options: &StoreOptions,
+        show: impl FnOnce(&dyn Store) -> Result<T>,
+    ) -> Result<T> {
+        let store = name.open(dir, &self.options(options))?;
+        let shown = show(store.as_ref())?;
+        store.close()?;
+        Ok(shown)
+    }
+
     fn checked(&self) -> Result<Checked> {
         self.check.ok_or_else(|| {
             let names = DRIVERS.iter().filter(|d| d.check.is_some()).map(|d| d.name);

@@ -4,6 +4,7 @@
 //! (`docs/howto/add-an-experiment.md`). [`Bench`] gives a run its directory, scale, seed and stores,
 //! [`Findings`] takes what it measured, [`outcome`] is a finished run with its JSON.
 
+mod b_tree;
 mod bench;
 mod file_reads;
 mod findings;
