@@ -162,8 +162,12 @@ pub fn html(result: &Result) -> String {
         term::bytes(result.bytes[0]),
         term::bytes(result.bytes[1]),
     );
-    page.push_str("<h2>What both do to the engine</h2><p class=soft>The same options; the block cache as a share of the \
-                   tables. Both databases begin with the keys that are accessed.</p>");
+    let _ = write!(
+        page,
+        "<h2>What both do to the engine</h2><p class=soft>The same options; the block cache as a share of the tables. Both \
+         databases begin with the keys that are accessed. Replayed are the first {} of each.</p>",
+        term::counted(result.replayed, "request")
+    );
     page.push_str(&effects(&result.pairs));
     page.push_str("<h2>Distributions</h2><p><span class=key1>the trace</span>, <span class=key2>its twin (dashed)</span></p>\
                    <div class=charts>");

@@ -1,19 +1,21 @@
 //! `twin`: a trace, its model, requests made of the model, and both over the same engine, on one page.
 //!
 //! Both databases are filled with the keys that the trace, or its twin, accesses; values have the sizes of the model. The
-//! same options and sizes of the block cache are given to both. Compared are distributions, by the distance of
-//! Kolmogorov and Smirnov, and what the engine had to do.
+//! same options and sizes of the block cache are given to both. Compared are distributions of whole traces, by the distance of
+//! Kolmogorov and Smirnov, and what the engine had to do for their first requests, as many as `--replayed` says.
 
 use super::run::{Base, Effects};
 use super::{Compared, Limits, compare, observe, page, write_trace};
-use crate::fail::{Failure, Usage};
+use crate::fail::{At, Failure, Usage};
 use crate::term;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
+use spanlith::trace::{TraceReader, extension_path};
+use spanlith_env::Env;
 use spanlith_workload::model::{GenerateOptions, Model, Observation, key_of, population, value_of};
-use std::io::Write;
-use std::path::PathBuf;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -46,6 +48,10 @@ pub struct Twin {
     /// Everything that chance decides follows from it
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// So many requests are replayed for each size of the cache: of longer traces the first ones
+    #[arg(long, value_name = "N", default_value_t = 500_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    replayed: u64,
     #[command(flatten)]
     limits: Limits,
 }
@@ -65,6 +71,8 @@ pub struct Result {
     pub pairs: Vec<Pair>,
     pub seconds: f64,
     pub bytes: [u64; 2],
+    /// Requests of each that were replayed.
+    pub replayed: u64,
 }
 
 impl Twin {
@@ -94,7 +102,7 @@ impl Twin {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn make(&self, dir: &std::path::Path, began: Instant) -> anyhow::Result<Result> {
+    fn make(&self, dir: &Path, began: Instant) -> anyhow::Result<Result> {
         let seen = observe(&self.trace, &self.limits)?;
         if seen.keys_kept_one_of > 1.0 {
             let text = format!("the trace has more than {} keys", self.limits.keys_max);
@@ -116,16 +124,20 @@ impl Twin {
             ..GenerateOptions::default()
         };
         write_trace(&model, &options, &made)?;
-        let twin = observe(&made, &self.limits)?;
-        let compared = compare(&seen, &twin);
 
         // Some ten memtables are filled.
+        let replayed = self.replayed.min(seen.requests);
         let put: f64 = seen
             .families
             .values()
             .map(|f| (f.value_sizes.mean() + f.key_sizes.mean()) * f.value_sizes.total() as f64)
             .sum();
+        let put = put * replayed as f64 / seen.requests as f64;
         let buffer = (put / 10.0).clamp(64.0 * 1024.0, 64.0 * 1024.0 * 1024.0) as u64;
+        let heads = [
+            head(&self.trace, replayed, &dir.join("original.trace"))?,
+            head(&made, replayed, &dir.join("twin-head.trace"))?,
+        ];
         let (original, other) = both(
             || {
                 Base::make(&dir.join("original"), families, buffer, &mut |put| {
@@ -133,18 +145,21 @@ impl Twin {
                 })
             },
             || {
-                Base::make(&dir.join("twin"), families, buffer, &mut |put| {
+                let base = Base::make(&dir.join("twin"), families, buffer, &mut |put| {
                     fill_twin(&model, put)
-                })
+                })?;
+                Ok((base, observe(&made, &self.limits)?))
             },
         )?;
+        let (other, twin) = other;
+        let compared = compare(&seen, &twin);
         drop((seen, twin));
         let mut pairs = Vec::new();
         for part in CACHES {
             let cache = (original.bytes as f64 * part).max(16384.0) as usize;
             let (original, twin) = both(
-                || original.replay(&self.trace, &dir.join("copy"), cache),
-                || other.replay(&made, &dir.join("twin-copy"), cache),
+                || original.replay(&heads[0], &dir.join("copy"), cache),
+                || other.replay(&heads[1], &dir.join("twin-copy"), cache),
             )?;
             pairs.push(Pair {
                 part,
@@ -159,8 +174,34 @@ impl Twin {
             pairs,
             seconds: began.elapsed().as_secs_f64(),
             bytes: [original.bytes, other.bytes],
+            replayed,
         })
     }
+}
+
+/// Copies the first requests of a trace, so many, to a new file; the file beside it is linked as it is. A trace that has no more
+/// is its own head.
+fn head(trace: &Path, requests: u64, to: &Path) -> anyhow::Result<PathBuf> {
+    let fs = Env::system().fs;
+    let mut reader = TraceReader::new(fs.open_sequential(trace).at(trace)?);
+    // The header comes first.
+    for _ in 0..=requests {
+        if reader.next_record().at(trace)?.is_none() {
+            return Ok(trace.to_path_buf());
+        }
+    }
+    let bytes = reader.position();
+    let copy = || -> std::io::Result<()> {
+        let from = std::fs::File::open(trace)?;
+        std::io::copy(&mut from.take(bytes), &mut std::fs::File::create(to)?)?;
+        let beside = extension_path(trace);
+        match beside.exists() {
+            true => std::os::unix::fs::symlink(beside.canonicalize()?, extension_path(to)),
+            false => Ok(()),
+        }
+    };
+    copy().with_context(|| format!("copying the beginning of {}", trace.display()))?;
+    Ok(to.to_path_buf())
 }
 
 /// Does two things at once: the original and its twin have the machine in equal parts.
@@ -185,9 +226,9 @@ fn fill_original(seen: &Observation, model: &Model, put: PutEntry<'_>) -> spanli
         let Some(of) = model.families.get(cf) else {
             continue;
         };
-        for (key, counted) in &family.keys {
+        for (key, counted) in family.keys.iter() {
             if !counted.is_absent {
-                put(*cf, key, &value_of(of, key, 0))?;
+                put(*cf, &key, &value_of(of, &key, 0))?;
             }
         }
     }
@@ -229,7 +270,7 @@ fn numbers(result: &Result) -> serde_json::Value {
             json!({ "cache": p.part, "original": effects(&p.original), "twin": effects(&p.twin) })
         })
         .collect();
-    json!({ "ks": distances, "runs": runs, "seconds": result.seconds,
+    json!({ "ks": distances, "runs": runs, "seconds": result.seconds, "replayed": result.replayed,
             "table_bytes": { "original": result.bytes[0], "twin": result.bytes[1] } })
 }
 
@@ -243,6 +284,10 @@ fn print(result: &Result) -> anyhow::Result<()> {
     )?;
     for c in &result.compared {
         writeln!(out, "  {:<52} KS {:.4}", c.name, c.distance)?;
+    }
+    if result.replayed < result.model.requests {
+        let first = term::counted(result.replayed, "request");
+        writeln!(out, "  replayed: the first {first} of each")?;
     }
     writeln!(
         out,

@@ -2,8 +2,7 @@
 //! they are too many, and one order in the end.
 
 use super::spool::{Section, SectionReader, SectionWriter};
-pub(super) use super::table::KeyStats;
-use super::table::KeyTable;
+use super::table::{KeyStats, KeyTable};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{BufReader, Read, Result};

@@ -28,3 +28,4 @@ pub use collect::{Access, Analysis, Told, Totals};
 pub use files::{KeySpaces, Sink};
 pub use operation::Operation;
 pub use options::AnalyzerOptions;
+pub(crate) use table::{KeyStats, KeyTable};

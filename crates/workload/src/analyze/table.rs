@@ -26,7 +26,7 @@ const OVERHEAD: usize = 8 * HEAD + 48;
 
 /// One key as an operation saw it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct KeyStats {
+pub(crate) struct KeyStats {
     /// Number of its first access among those of its operation and family.
     pub first: u64,
     /// Of the first access.
@@ -37,8 +37,8 @@ pub(super) struct KeyStats {
 }
 
 /// Keys and what was counted of them.
-#[derive(Debug)]
-pub(super) struct KeyTable {
+#[derive(Clone, Debug)]
+pub(crate) struct KeyTable {
     /// Keys are hashed with a seed of this process, so that a trace cannot be made of keys that collide.
     seed: u64,
     /// Upper half: the hash; lower half: the place and 1. A power of two of them, and 0 is empty.
@@ -71,22 +71,22 @@ fn last_word(rest: &[u8]) -> u64 {
 impl KeyTable {
     /// Hash of a key, for this table.
     #[inline]
-    pub(super) fn hash(&self, key: &[u8]) -> u32 {
+    pub(crate) fn hash(&self, key: &[u8]) -> u32 {
         (xxh3_128(key, self.seed).0 >> 32) as u32
     }
 
     /// How many keys there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys
     }
 
     /// Bytes of memory, about, with what it takes to put the keys into order.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Forgets all keys, and keeps the memory of the slots.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.slots.fill(0);
         self.chunks = Vec::new();
         (self.keys, self.bytes) = (0, 0);
@@ -99,7 +99,7 @@ impl KeyTable {
     }
 
     /// Makes slots for so many more keys.
-    pub(super) fn reserve(&mut self, more: usize) {
+    pub(crate) fn reserve(&mut self, more: usize) {
         let wanted = (self.keys + more) * 4 / 3 + 1;
         if wanted <= self.slots.len() {
             return;
@@ -119,7 +119,7 @@ impl KeyTable {
     /// Loads what accesses with these hashes will look at. Returns a number of no meaning, which keeps the loads from being left
     /// out.
     #[inline]
-    pub(super) fn warm(&self, hashes: impl Iterator<Item = u32> + Clone) -> u64 {
+    pub(crate) fn warm(&self, hashes: impl Iterator<Item = u32> + Clone) -> u64 {
         if self.slots.is_empty() {
             return 0;
         }
@@ -166,7 +166,7 @@ impl KeyTable {
     }
 
     /// Returns the counts of a key, if it is there.
-    pub(super) fn get(&self, key: &[u8]) -> Option<KeyStats> {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<KeyStats> {
         if self.slots.is_empty() {
             return None;
         }
@@ -180,7 +180,7 @@ impl KeyTable {
     /// # Errors
     /// If records take more than 32 GiB.
     #[inline]
-    pub(super) fn count(
+    pub(crate) fn count(
         &mut self,
         hash: u32,
         key: &[u8],
@@ -225,6 +225,11 @@ impl KeyTable {
         Ok(place)
     }
 
+    /// The ordinal of the key at a place.
+    pub(crate) fn ordinal(&self, place: u32) -> u32 {
+        (self.record(place)[3] >> 32) as u32
+    }
+
     fn stats(&self, place: u32) -> KeyStats {
         let record = self.record(place);
         KeyStats {
@@ -235,11 +240,13 @@ impl KeyTable {
         }
     }
 
-    fn length(&self, place: u32) -> usize {
+    /// Bytes of the key at a place.
+    pub(crate) fn length(&self, place: u32) -> usize {
         self.record(place)[3] as u32 as usize
     }
 
-    fn key(&self, place: u32, to: &mut Vec<u8>) {
+    /// Copies the key at a place.
+    pub(crate) fn key(&self, place: u32, to: &mut Vec<u8>) {
         let length = self.length(place);
         let record = &self.record(place)[HEAD..];
         to.clear();
@@ -274,7 +281,7 @@ impl KeyTable {
     }
 
     /// Places of all keys in the order of their bytes.
-    pub(super) fn order(&self) -> Vec<u32> {
+    pub(crate) fn order(&self) -> Vec<u32> {
         let mut all: Vec<(u64, u32)> = Vec::with_capacity(self.keys);
         all.extend(
             self.slots
@@ -313,7 +320,7 @@ impl KeyTable {
     }
 
     /// Shows the keys of these places, in that order, until `f` fails.
-    pub(super) fn each(
+    pub(crate) fn each(
         &self,
         places: &[u32],
         f: &mut dyn FnMut(&[u8], &KeyStats) -> std::io::Result<()>,
@@ -334,7 +341,7 @@ impl KeyTable {
     }
 
     /// Where in the order of these places a key is.
-    pub(super) fn search(&self, places: &[u32], key: &[u8]) -> Option<KeyStats> {
+    pub(crate) fn search(&self, places: &[u32], key: &[u8]) -> Option<KeyStats> {
         let mut bytes = Vec::new();
         let found = places.binary_search_by(|&place| {
             self.key(place, &mut bytes);

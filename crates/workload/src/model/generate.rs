@@ -5,6 +5,7 @@
 //! the end of the key's interest. Requests are put into the order of these times; then they get the times that the rate
 //! of the model says.
 
+use super::content::Content;
 use super::shape::Shape;
 use super::table::{FamilyModel, Model, OperationModel, RangeModel, TIMES, class_of, span_class};
 use super::{Dice, mix};
@@ -87,21 +88,20 @@ pub fn key_of(model: &FamilyModel, cf: u32, place: u64) -> Vec<u8> {
     key
 }
 
-/// A value for a key; `turn` tells values of one key apart. Half of it is random, so that it compresses to about half.
+/// A value for a key, which compresses as the model says; `turn` tells values of one key apart.
 pub fn value_of(model: &FamilyModel, key: &[u8], turn: u64) -> Vec<u8> {
-    let seed = key.iter().fold(turn, |h, b| mix(h ^ u64::from(*b)));
+    let (words, rest) = key.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let rest = rest.iter().fold(1, |n, byte| n << 8 | u64::from(*byte));
+    let seed = words.chain([rest]).fold(mix(turn), |h, word| mix(h ^ word));
     let class = model.value_sizes.iter().find(|c| key.len() as u64 <= c.0);
     let shape = class.or(model.value_sizes.last());
     let size = shape
         .map_or(0, |s| s.1.draw(share(mix(seed))))
         .min(VALUE_MAX) as usize;
-    let mut dice = Dice::new(seed);
-    let mut value = Vec::with_capacity(size + 16);
-    while value.len() < size {
-        value.extend_from_slice(&dice.next().to_le_bytes());
-        value.extend_from_slice(&[b'v'; 8]);
-    }
-    value.truncate(size);
+    let mut value = Vec::with_capacity(size);
+    let content = Content::for_size(&model.contents, size as u64);
+    content.fill(&mut value, size, &mut Dice::new(seed));
     value
 }
 

@@ -3,6 +3,7 @@
 //! Curves are written for people and not read back. What is read is checked, since such files come from strangers:
 //! a number that is missing, no number, or impossible is an error that names its path.
 
+use super::content::Content;
 use super::curves::Curve;
 use super::shape::Shape;
 use super::table::{CLASSES, FamilyModel, Model, OperationModel, RangeModel, SPANS, TIMES};
@@ -88,6 +89,12 @@ fn name_of(op: usize) -> &'static str {
     Operation::ALL.get(op).map_or("unknown", |o| o.name())
 }
 
+fn content_json(c: &Content) -> Value {
+    let limit = (c.bytes_max != u64::MAX).then_some(c.bytes_max);
+    json!({ "value_bytes_max": limit, "entropy_bits": c.entropy, "lz4_leaves": c.left, "drawn": c.drawn,
+            "symbols": c.symbols })
+}
+
 fn family_json(f: &FamilyModel) -> Value {
     let operations: Map<String, Value> = f
         .operations
@@ -138,6 +145,7 @@ fn family_json(f: &FamilyModel) -> Value {
         "key_sizes": shape_json(&f.key_sizes),
         "key_noise": f.key_noise,
         "value_sizes": classes,
+        "contents": f.contents.iter().map(content_json).collect::<Vec<_>>(),
         "scan_lengths": shape_json(&f.scan_lengths),
         "absent": f.absent,
         "is_adjacent": f.is_adjacent,
@@ -330,6 +338,7 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
     Ok(FamilyModel {
         keys,
         operations,
+        contents: contents(&at.field("contents"))?,
         key_sizes: sizes_of_keys(&at.field("key_sizes"))?,
         // Models that were made before it was looked at have none.
         key_noise: match at.field("key_noise") {
@@ -344,6 +353,33 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
         correlations: BTreeMap::new(),
         curves: BTreeMap::new(),
     })
+}
+
+/// Models that were made before it was looked at have none.
+fn contents(at: &At<'_>) -> Result<Vec<Content>> {
+    let mut all = Vec::new();
+    let list = match at.value {
+        Value::Null => Vec::new(),
+        _ => at.list(64)?,
+    };
+    for c in list {
+        let limit = c.field("value_bytes_max");
+        let symbols = c.field("symbols");
+        all.push(Content {
+            bytes_max: match limit.value {
+                Value::Null => u64::MAX,
+                _ => limit.whole(u64::MAX)?,
+            },
+            entropy: c.field("entropy_bits").number(0.0, 8.0)?,
+            left: c.field("lz4_leaves").number(0.0, 1.0)?,
+            drawn: c.field("drawn").number(0.0, 1.0)?,
+            symbols: match symbols.whole(256)? as u32 {
+                n if n < 2 => return Err(wrong(&symbols.path, "fewer than 2")),
+                n => n,
+            },
+        });
+    }
+    Ok(all)
 }
 
 /// Keys of megabytes are no keys.

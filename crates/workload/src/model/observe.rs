@@ -1,5 +1,7 @@
 //! One pass over a trace.
 
+use super::content::ValueSample;
+use super::keys::{AccessedKeys, Touch, lot};
 use super::mix;
 use super::shape::Sizes;
 use crate::analyze::Operation;
@@ -60,7 +62,7 @@ pub struct FamilyObservation {
     /// Accesses by operation.
     pub accesses: [u64; OPS],
     /// Keys in their order.
-    pub keys: BTreeMap<Box<[u8]>, Counted>,
+    pub keys: AccessedKeys,
     /// Bytes of keys, over accesses.
     pub key_sizes: Sizes,
     /// Bytes of values written.
@@ -71,6 +73,8 @@ pub struct FamilyObservation {
     pub latencies: BTreeMap<usize, Sizes>,
     /// Bytes of key and value of writes.
     pub pairs: Vec<(f64, f64)>,
+    /// Values written, a few of them.
+    pub values: ValueSample,
 }
 
 /// Describes what a trace says.
@@ -101,9 +105,8 @@ pub struct Observation {
 struct Watch {
     all: Observation,
     options: ObserveOptions,
-    /// Keys whose hash is not larger are kept.
+    /// Keys whose lot is not larger are kept.
     threshold: u64,
-    kept: usize,
     slot_micros: u64,
     first: Option<u64>,
     last: u64,
@@ -133,7 +136,6 @@ impl Observation {
             all: Self::default(),
             options,
             threshold: u64::MAX,
-            kept: 0,
             slot_micros: 1,
             first: None,
             last: 0,
@@ -163,7 +165,7 @@ impl Observation {
             }
         }
         watch.all.is_torn = trace.torn().is_some();
-        Ok(watch.finish())
+        watch.finish()
     }
 
     /// Accesses of an operation in all families.
@@ -244,12 +246,12 @@ impl Watch {
         match query {
             Query::Get { cf, key } => {
                 time(self.family(*cf), Operation::Get);
-                self.access(Operation::Get, *cf, key, None, at, absent);
+                self.access(Operation::Get, *cf, key, None, at, absent)?;
             }
             Query::MultiGet(keys) => {
                 self.all.multi_get_sizes.add(keys.len() as u64, 1);
                 for (cf, key) in keys.iter() {
-                    self.access(Operation::MultiGet, cf, key, None, at, false);
+                    self.access(Operation::MultiGet, cf, key, None, at, false)?;
                 }
             }
             Query::Seek {
@@ -264,28 +266,26 @@ impl Watch {
                 if let Some(e) = extension {
                     family.scan_lengths.add(e.next + e.prev, 1);
                 }
-                self.access(operation, *cf, key, None, at, false);
+                self.access(operation, *cf, key, None, at, false)?;
             }
             Query::Write { batch } => {
                 let mut entries = 0;
                 for op in BatchIter::new(batch)? {
                     let op = op?;
                     let (operation, key, value) = match op {
-                        BatchOp::Put { key, value, .. } => (Operation::Put, key, Some(value.len())),
+                        BatchOp::Put { key, value, .. } => (Operation::Put, key, Some(value)),
                         BatchOp::Delete { key, .. } => (Operation::Delete, key, None),
                         BatchOp::SingleDelete { key, .. } => (Operation::SingleDelete, key, None),
                         BatchOp::DeleteRange { begin, .. } => (Operation::RangeDelete, begin, None),
-                        BatchOp::Merge { key, value, .. } => {
-                            (Operation::Merge, key, Some(value.len()))
-                        }
+                        BatchOp::Merge { key, value, .. } => (Operation::Merge, key, Some(value)),
                         BatchOp::WideColumnEntity { key, entity, .. } => {
-                            (Operation::PutEntity, key, Some(entity.len()))
+                            (Operation::PutEntity, key, Some(entity))
                         }
                         _ => continue,
                     };
                     entries += 1;
                     let cf = op.cf().unwrap_or(0);
-                    self.access(operation, cf, key, value.map(|n| n as u64), at, false);
+                    self.access(operation, cf, key, value, at, false)?;
                 }
                 self.all.batch_sizes.add(entries, 1);
             }
@@ -302,20 +302,22 @@ impl Watch {
         operation: Operation,
         cf: u32,
         key: &[u8],
-        value: Option<u64>,
+        value: Option<&[u8]>,
         at: u64,
         absent: bool,
-    ) {
+    ) -> Result<()> {
         let id = operation.id();
         self.drawn = mix(self.drawn.wrapping_add(1));
         let drawn = self.drawn;
-        let is_kept = hash(key) <= self.threshold;
+        let is_kept = self.threshold == u64::MAX || lot(key) <= self.threshold;
         let family = self.all.families.entry(cf).or_default();
         family.accesses[id] += 1;
         family.key_sizes.add(key.len() as u64, 1);
         if let Some(value) = value {
-            family.value_sizes.add(value, 1);
-            let pair = (key.len() as f64, value as f64);
+            let size = value.len() as u64;
+            family.value_sizes.add(size, 1);
+            family.values.add(value, drawn);
+            let pair = (key.len() as f64, size as f64);
             // Each with the same chance.
             let seen = family.value_sizes.total();
             match family.pairs.len() < PAIRS {
@@ -328,36 +330,28 @@ impl Watch {
             }
         }
         if !is_kept {
-            return;
+            return Ok(());
         }
-        let counted = match family.keys.get_mut(key) {
-            Some(counted) => counted,
-            None => {
-                self.kept += 1;
-                let counted = family.keys.entry(key.into()).or_default();
-                counted.is_absent = absent;
-                counted
-            }
-        };
-        if counted.counts[id] == 0 {
-            counted.first[id] = at;
-        }
-        counted.last[id] = at;
-        counted.counts[id] = counted.counts[id].saturating_add(1);
-        if self.kept > self.options.keys_max {
-            self.thin();
+        let had = family.keys.len();
+        let touch = Touch { op: id, at, absent };
+        family.keys.add(key, touch)?;
+        match family.keys.len() == had {
+            true => Ok(()),
+            false => self.thin(),
         }
     }
 
-    /// Keeps half of the keys.
-    fn thin(&mut self) {
-        self.threshold /= 2;
-        let threshold = self.threshold;
-        self.kept = 0;
-        for family in self.all.families.values_mut() {
-            family.keys.retain(|key, _| hash(key) <= threshold);
-            self.kept += family.keys.len();
+    /// Keeps half of the keys as long as they are too many.
+    fn thin(&mut self) -> Result<()> {
+        let kept = |all: &Observation| all.families.values().map(|f| f.keys.len()).sum::<usize>();
+        while kept(&self.all) > self.options.keys_max && self.threshold > 1 {
+            self.threshold /= 2;
+            for family in self.all.families.values_mut() {
+                family.keys.settle()?;
+                family.keys.thin(self.threshold)?;
+            }
         }
+        Ok(())
     }
 
     fn slot(&mut self, at: u64) {
@@ -373,14 +367,16 @@ impl Watch {
         self.all.slots[slot] += 1;
     }
 
-    fn finish(mut self) -> Observation {
+    fn finish(mut self) -> Result<Observation> {
+        for family in self.all.families.values_mut() {
+            family.keys.settle()?;
+        }
+        self.thin()?;
+        for family in self.all.families.values_mut() {
+            family.keys.sort();
+        }
         self.all.span_micros = self.last;
         self.all.keys_kept_one_of = u64::MAX as f64 / self.threshold.max(1) as f64;
-        self.all
+        Ok(self.all)
     }
-}
-
-fn hash(key: &[u8]) -> u64 {
-    let step = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3);
-    mix(key.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }

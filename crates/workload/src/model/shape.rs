@@ -2,6 +2,7 @@
 //! ([`Shape`]).
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Values below are counted one by one; above, a sixty-fourth of the value is the width of a class.
 const EXACT: u64 = 4096;
@@ -13,7 +14,10 @@ const TAIL: i32 = 24;
 /// Counts of values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sizes {
-    counts: BTreeMap<u64, u64>,
+    /// Of the values that are counted one by one, up to the largest that occurred.
+    small: Vec<u64>,
+    /// Of the others, by class.
+    large: BTreeMap<u64, u64>,
     total: u64,
 }
 
@@ -28,10 +32,19 @@ fn class(value: u64) -> u64 {
 impl Sizes {
     /// Counts a value `n` times.
     pub fn add(&mut self, value: u64, n: u64) {
-        if n > 0 {
-            *self.counts.entry(class(value)).or_default() += n;
-            self.total += n;
+        if n == 0 {
+            return;
         }
+        self.total += n;
+        if value >= EXACT {
+            *self.large.entry(class(value)).or_default() += n;
+            return;
+        }
+        let at = value as usize;
+        if self.small.len() <= at {
+            self.small.resize(at + 1, 0);
+        }
+        self.small[at] += n;
     }
 
     /// How many were counted.
@@ -41,7 +54,9 @@ impl Sizes {
 
     /// Values and their counts, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.counts.iter().map(|(v, n)| (*v, *n))
+        let small = (0..).zip(&self.small).filter(|(_, n)| **n > 0);
+        let large = self.large.iter().map(|(v, n)| (*v, n));
+        small.chain(large).map(|(v, n)| (v, *n))
     }
 
     /// Mean; 0 without values.
@@ -69,7 +84,7 @@ impl Sizes {
                 return value;
             }
         }
-        self.counts.last_key_value().map_or(0, |(v, _)| *v)
+        self.iter().last().map_or(0, |(v, _)| v)
     }
 
     /// Points of the distribution function.
@@ -88,24 +103,33 @@ impl Sizes {
         if self.total == 0 || other.total == 0 {
             return f64::from(u8::from(self.total != other.total));
         }
-        let mut values: Vec<u64> = self
-            .counts
-            .keys()
-            .chain(other.counts.keys())
-            .copied()
-            .collect();
-        values.sort_unstable();
-        values.dedup();
-        let (mut a, mut b, mut most) = (0, 0, 0.0f64);
-        for value in values {
-            a += self.counts.get(&value).unwrap_or(&0);
-            b += other.counts.get(&value).unwrap_or(&0);
-            let apart = a as f64 / self.total as f64 - b as f64 / other.total as f64;
+        let mut all: Vec<(u64, f64)> = self.shares(1.0).chain(other.shares(-1.0)).collect();
+        all.sort_by_key(|(value, _)| *value);
+        let (mut apart, mut most) = (0.0_f64, 0.0_f64);
+        for same in all.chunk_by(|a, b| a.0 == b.0) {
+            apart += same.iter().map(|(_, share)| share).sum::<f64>();
             most = most.max(apart.abs());
         }
         most
     }
 }
+
+impl Sizes {
+    /// Values with their shares of all, times a factor.
+    fn shares(&self, factor: f64) -> impl Iterator<Item = (u64, f64)> {
+        let total = self.total as f64;
+        self.iter()
+            .map(move |(v, n)| (v, factor * n as f64 / total))
+    }
+}
+
+/// Shares at which quantiles are kept.
+static GRID: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let mut grid: Vec<f64> = (0..64).map(|i| f64::from(i) / 64.0).collect();
+    grid.extend((7..=TAIL).map(|k| 1.0 - 0.5f64.powi(k)));
+    grid.push(1.0);
+    grid
+});
 
 /// A distribution that values can be drawn from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,11 +142,8 @@ pub struct Shape {
 
 impl Shape {
     /// Shares at which quantiles are kept: sixty-fourths, then ever finer towards 1.
-    pub fn grid() -> Vec<f64> {
-        let mut grid: Vec<f64> = (0..64).map(|i| f64::from(i) / 64.0).collect();
-        grid.extend((7..=TAIL).map(|k| 1.0 - 0.5f64.powi(k)));
-        grid.push(1.0);
-        grid
+    pub fn grid() -> &'static [f64] {
+        &GRID
     }
 
     /// The shape of what was counted.

@@ -1,5 +1,6 @@
 //! The model itself, made of an observation.
 
+use super::content::Content;
 use super::curves::{self, Curve};
 use super::observe::{Counted, FamilyObservation, OPS, Observation};
 use super::shape::{Shape, Sizes};
@@ -61,6 +62,8 @@ pub struct FamilyModel {
     pub key_noise: f64,
     /// Bytes of a value, by class of key size: up to so many bytes.
     pub value_sizes: Vec<(u64, Shape)>,
+    /// How well values compress, by class of size; empty if nothing is known.
+    pub contents: Vec<Content>,
     /// Steps after a seek; empty if nothing is known.
     pub scan_lengths: Shape,
     /// Keys of gets that were not there.
@@ -215,6 +218,7 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         key_sizes: Shape::of(&f.key_sizes),
         key_noise: key_noise(f),
         value_sizes: value_sizes(f, related),
+        contents: f.values.contents(),
         scan_lengths: Shape::of(&f.scan_lengths),
         absent,
         curves: curves::of_family(f, &ranges),
@@ -246,9 +250,9 @@ fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> (BTreeMap<String, (
     };
     note("key size, value size", &f.pairs);
     let step = (keys.len() / 50_000).max(1);
-    let sizes = f.keys.iter().step_by(step);
+    let sizes = keys.iter().enumerate().step_by(step);
     let sizes: Vec<(f64, f64)> = sizes
-        .map(|(k, c)| (k.len() as f64, c.total() as f64))
+        .map(|(at, c)| (f.keys.key_len(at) as f64, c.total() as f64))
         .collect();
     note("key size, accesses", &sizes);
     let place = keys.iter().enumerate().step_by(step);
@@ -272,9 +276,9 @@ fn key_noise(f: &FamilyObservation) -> f64 {
     // Of 16 letters drawn by chance one is the neighbour's.
     const BY_CHANCE: f64 = 15.0 / 16.0;
     let (mut differ, mut all) = (0_u64, 0_u64);
-    let mut before: &[u8] = &[];
-    for key in f.keys.keys().take(100_000) {
-        let pairs = key.iter().zip(before).skip(ID);
+    let mut before = Vec::new();
+    for (key, _) in f.keys.iter().take(100_000) {
+        let pairs = key.iter().zip(&before).skip(ID);
         for (a, b) in pairs {
             differ += u64::from(a != b);
             all += 1;
