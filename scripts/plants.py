@@ -25,7 +25,7 @@ ENGINE = "crates/engine/src/"
 PLANTS = [
     ("tombstones are dropped above older entries", ENGINE + "compaction/iterator.rs",
      "if self.seen_by_all(seqno) && self.nothing_below() {", "if self.seen_by_all(seqno) {"),
-    ("version edits are not synced", ENGINE + "core/manifest.rs",
+    ("version edits are not synced", ENGINE + "core/catalog.rs",
      "let synced = writer.sync();", "let synced: Result<()> = Ok(());"),
     ("iterators return the upper bound", ENGINE + "read/db_iter.rs",
      "compare_without_timestamp(user, true, upper, false)\n                    .is_ge()",
@@ -86,7 +86,7 @@ PLANTS = [
      "            if stored != computed {", "            if stored != computed && !matches!(kind, BlockKind::Filter) {"),
     ("a failed sync of the log is taken for a success", ENGINE + "write/sync.rs",
      "        log.sync()?;\n", "        let _ = log.sync();\n"),
-    ("a failed sync of the MANIFEST is taken for a success", ENGINE + "core/manifest.rs",
+    ("a failed sync of the MANIFEST is taken for a success", ENGINE + "core/catalog.rs",
      "let synced = writer.sync();", "let _ = writer.sync();\n                let synced: Result<()> = Ok(());"),
     ("a table is used although its sync failed", "crates/table/src/builder.rs",
      # A file whose sync failed is not closed either without an error.

@@ -63,7 +63,7 @@ impl Engine {
             return Err(Error::shutdown(""));
         }
         // As in RocksDB before anything is looked at.
-        if self.manual_is_off(options.canceled.as_deref()) {
+        if self.switches.manual_is_off(options.canceled.as_deref()) {
             return Err(super::job::manual_paused());
         }
         let output_path = match (options.output_path_id, family.cache.paths.count()) {
@@ -84,7 +84,7 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            if self.compactions_are_off() {
+            if self.switches.all_are_off() {
                 return Err(super::job::compaction_aborted());
             }
             if let Some(e) = state.trouble.refusal() {
@@ -200,7 +200,7 @@ impl Engine {
     /// Unlinks what nothing refers to any more.
     pub(super) fn purge_and_log(&self) {
         for file in &self.c.purge.run() {
-            self.note_deleted(file);
+            self.reporter.note_deleted(file, &self.c.dir);
         }
     }
 }

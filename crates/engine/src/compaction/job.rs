@@ -142,10 +142,10 @@ impl Engine {
                 }
             }
             self.end_plan(&job);
-            self.release_space(room_for(&job.plan));
+            self.c.resources.release_space(room_for(&job.plan));
         }
         for file in &self.c.purge.run() {
-            self.note_deleted(file);
+            self.reporter.note_deleted(file, &self.c.dir);
         }
     }
 
@@ -172,7 +172,7 @@ impl Engine {
         state: &mut DbState,
         short: &ShortDirs,
     ) -> (Option<CompactionJob>, Option<Error>) {
-        if state.manual > 0 || state.paused > 0 || state.ends() || self.compactions_are_off() {
+        if state.manual > 0 || state.paused > 0 || state.ends() || self.switches.all_are_off() {
             return (None, None);
         }
         if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
@@ -218,7 +218,7 @@ impl Engine {
             }
             match picked {
                 // Without room it waits for the next install, as if nothing could run.
-                Some(plan) if !self.reserve_space(&f.family, room_for(&plan)) => {
+                Some(plan) if !self.c.resources.reserve_space(&f.family, room_for(&plan)) => {
                     f.compaction_due = false;
                 }
                 Some(plan) => return self.start_plan(state, id, plan),
@@ -237,10 +237,10 @@ impl Engine {
             running: &f.running,
             // What keeps its number for the time it tells is as good as protected.
             oldest_snapshot: (f.oldest_snapshot > 0)
-                .then(|| f.oldest_snapshot.min(self.keep_times_from(&f.settings))),
+                .then(|| f.oldest_snapshot.min(self.times.keep_from(&f.settings))),
             now,
             ahead_seconds: seconds_to_next_off_peak(&self.options().daily_offpeak_time_utc, now),
-            young_after: self.young_after(&f.settings),
+            young_after: self.times.young_after(&f.settings),
         }
     }
 
@@ -324,7 +324,7 @@ impl Engine {
         self.schedule(&mut state);
         drop(state);
         self.changed.notify_all();
-        self.tell_news();
+        self.reporter.tell_stalls();
     }
 
     /// Carries a plan out and returns the numbers of the files in the output level. On error nothing
@@ -365,7 +365,11 @@ impl Engine {
             done?;
             return Ok(plan.input_files().map(|f| f.number).collect());
         }
-        let times = self.times_of_inputs(&job.settings, &job.family.cache, plan);
+        let oldest_snapshot = self.c.snapshots.oldest().unwrap_or(MAX_SEQUENCE);
+        let (cache, log) = (&job.family.cache, self.reporter.log());
+        let times = self
+            .times
+            .of_inputs(&job.settings, cache, plan, oldest_snapshot, log);
         self.note_compaction_begin(job, times.as_ref().ok());
         let started = self.c.env.clock.monotonic_nanos();
         let mut done = match times {
@@ -402,8 +406,9 @@ impl Engine {
             return done.result.map(|()| Vec::new());
         }
         self.note_compaction_end(job, &done, micros);
-        self.check_space()?;
-        self.warm_cache(family, &job.settings, &files, WrittenBy::Compaction);
+        self.c.resources.check_space()?;
+        let until = (&self.stopping, &**self.reporter.log());
+        WrittenBy::Compaction.warm_cache(family, &job.settings, &files, until);
         Ok(files.iter().map(|f| f.number).collect())
     }
 
@@ -514,7 +519,7 @@ impl Engine {
         let _activity = ReadActivity::Compaction.enter();
         self.note_part_begin(job, range.part);
         let clock = &self.c.env.clock;
-        let times_cpu = self.c.statistics.as_ref().is_some_and(|s| s.wants_times());
+        let times_cpu = self.reporter.statistics().is_some_and(|s| s.wants_times());
         let times_cpu = times_cpu || self.is_heard(job);
         let cpu_began = times_cpu.then(|| clock.thread_cpu_nanos());
         let started = clock.monotonic_nanos();
@@ -651,12 +656,12 @@ impl Engine {
 
     /// Returns whether somebody hears in detail what a job does.
     pub(super) fn is_heard(&self, job: &CompactionJob) -> bool {
-        !self.c.listeners.is_empty() || job.told.is_some()
+        !self.reporter.listeners().is_empty() || job.told.is_some()
     }
 
     /// Returns whether somebody counts what a job drops.
     pub(super) fn counts_of(&self, job: &CompactionJob) -> bool {
-        self.c.statistics.is_some() || self.is_heard(job)
+        self.reporter.statistics().is_some() || self.is_heard(job)
     }
 
     /// The inputs of a job that are read as streams, newer ones first.
@@ -671,7 +676,7 @@ impl Engine {
             bypass_cache: true,
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
-            is_counted: self.c.statistics.is_some(),
+            is_counted: self.reporter.statistics().is_some(),
             activity: ReadActivity::Compaction,
             ..ReadParams::default()
         };
@@ -705,11 +710,11 @@ impl Engine {
         if self.stopping() {
             return Err(Error::shutdown("compaction abandoned"));
         }
-        if self.compactions_are_off() {
+        if self.switches.all_are_off() {
             return Err(compaction_aborted());
         }
         if job.plan.reason == CompactionReason::ManualCompaction
-            && self.manual_is_off(job.canceled.as_deref())
+            && self.switches.manual_is_off(job.canceled.as_deref())
         {
             return Err(manual_paused());
         }

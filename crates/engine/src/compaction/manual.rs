@@ -17,7 +17,7 @@ use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
 use spanlith_table::ReadParams;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// Says whether the deepest level is rewritten where it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,10 +137,10 @@ impl Engine {
         trim: Option<Trim>,
     ) -> Result<()> {
         self.writable()?;
-        if self.compactions_are_off() {
+        if self.switches.all_are_off() {
             return Err(compaction_aborted());
         }
-        if self.manual_is_off(options.canceled.as_deref()) {
+        if self.switches.manual_is_off(options.canceled.as_deref()) {
             return Err(manual_paused());
         }
         if options.target_path_id as usize >= family.cache.paths.count() {
@@ -171,8 +171,9 @@ impl Engine {
             };
             self.flush_for(FlushReason::ManualCompaction, families, flush)?;
         }
-        self.count_superversion(&family.superversion.load_full());
-        self.tick_statistic(Ticker::NumberSuperversionReleases);
+        self.reporter
+            .count_superversion(&family.superversion.load_full());
+        self.reporter.tick(Ticker::NumberSuperversionReleases);
         let manual = Manual {
             family,
             options,
@@ -213,7 +214,7 @@ impl Engine {
                 self.continue_background_work()?;
                 moved
             });
-            self.enable_manual_compaction();
+            self.switches.enable_manual();
             moved?;
         }
         Ok(())
@@ -237,7 +238,7 @@ impl Engine {
         let Some(mut level) = first else {
             return Ok(None);
         };
-        let own_from = self.next_file.load(Ordering::Relaxed);
+        let own_from = self.catalog.next_file();
         loop {
             if level > 0 {
                 let deepest = if dynamic {
@@ -397,10 +398,10 @@ impl Engine {
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if self.compactions_are_off() {
+            if self.switches.all_are_off() {
                 return Err(compaction_aborted());
             }
-            if self.manual_is_off(options.canceled.as_deref()) {
+            if self.switches.manual_is_off(options.canceled.as_deref()) {
                 return Err(manual_paused());
             }
             let excluded = state.manual > 0 && !options.exclusive;

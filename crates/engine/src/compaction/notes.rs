@@ -127,7 +127,7 @@ fn described(file: &NewFile) -> CompactionFile {
 impl Engine {
     /// A compaction was picked.
     pub(super) fn count_picked(&self, job: &CompactionJob) {
-        if let Some(s) = &self.c.statistics
+        if let Some(s) = self.reporter.statistics()
             && !job.plan.reason.is_manual()
         {
             let files = job.plan.inputs.first().map_or(0, |(_, files)| files.len());
@@ -144,23 +144,26 @@ impl Engine {
             .map(|(level, files)| (*level, files.iter().map(|f| f.number).collect()))
             .collect();
         let oldest = self.c.snapshots.oldest();
-        self.c.log.compaction_started(&events::CompactionStarted {
-            job: job.id,
-            cf_name: &job.family.name,
-            compaction_reason: plan.reason.name(),
-            inputs: &inputs,
-            score: plan.score,
-            input_data_size: plan.input_bytes(),
-            oldest_snapshot_seqno: oldest,
-            proximal: (plan.proximal.as_ref().zip(times)).map(|(p, times)| {
-                events::ProximalBounds {
-                    after_seqno: times.proximal_after,
-                    preserve_seqno_after: (times.keep_from - 1).min(oldest.unwrap_or(MAX_SEQUENCE)),
-                    level: p.level as u64,
-                }
-            }),
-        });
-        self.c.listeners.on_compaction_begin(|| {
+        self.reporter
+            .log()
+            .compaction_started(&events::CompactionStarted {
+                job: job.id,
+                cf_name: &job.family.name,
+                compaction_reason: plan.reason.name(),
+                inputs: &inputs,
+                score: plan.score,
+                input_data_size: plan.input_bytes(),
+                oldest_snapshot_seqno: oldest,
+                proximal: (plan.proximal.as_ref().zip(times)).map(|(p, times)| {
+                    events::ProximalBounds {
+                        after_seqno: times.proximal_after,
+                        preserve_seqno_after: (times.keep_from - 1)
+                            .min(oldest.unwrap_or(MAX_SEQUENCE)),
+                        level: p.level as u64,
+                    }
+                }),
+            });
+        self.reporter.listeners().on_compaction_begin(|| {
             let known = CompactionStats {
                 // As in RocksDB counted only when the job is done.
                 input_files_at_output_level: 0,
@@ -172,16 +175,18 @@ impl Engine {
 
     /// A part of a compaction is about to run, on this thread.
     pub(super) fn note_part_begin(&self, job: &CompactionJob, part: u64) {
-        self.c.listeners.on_subcompaction_begin(|| CompactionInfo {
-            subcompaction: part,
-            ..self.compaction_info(job, &[], Ok(()), CompactionStats::default())
-        });
+        self.reporter
+            .listeners()
+            .on_subcompaction_begin(|| CompactionInfo {
+                subcompaction: part,
+                ..self.compaction_info(job, &[], Ok(()), CompactionStats::default())
+            });
     }
 
     /// A part of a compaction has run, on this thread.
     pub(super) fn note_part_end(&self, job: &CompactionJob, done: &PartDone<'_>) {
-        self.c
-            .listeners
+        self.reporter
+            .listeners()
             .on_subcompaction_completed(|| CompactionInfo {
                 subcompaction: done.part,
                 ..self.compaction_info(
@@ -204,7 +209,7 @@ impl Engine {
     /// parts.
     pub(super) fn note_move_begin(&self, job: &CompactionJob) {
         let info = || self.whole_info(job, &[], Ok(()), stats_of_move(job));
-        self.c.listeners.on_compaction_begin(info);
+        self.reporter.listeners().on_compaction_begin(info);
     }
 
     /// Tables changed their level, or did not.
@@ -213,27 +218,29 @@ impl Engine {
         if result.is_ok() {
             let bytes = plan.input_bytes();
             job.family.counters.add_move(plan.output_level, bytes);
-            self.c.log.trivial_move(&events::TrivialMove {
+            self.reporter.log().trivial_move(&events::TrivialMove {
                 job: job.id,
                 destination_level: plan.output_level as u64,
                 files: plan.input_files().count() as u64,
                 total_files_size: bytes,
             });
         }
-        self.c.listeners.on_compaction_completed(|| CompactionInfo {
-            output_files: paths_of(job, moved),
-            output_file_infos: moved.iter().map(described).collect(),
-            ..self.whole_info(job, &[], result.clone(), stats_of_move(job))
-        });
+        self.reporter
+            .listeners()
+            .on_compaction_completed(|| CompactionInfo {
+                output_files: paths_of(job, moved),
+                output_file_infos: moved.iter().map(described).collect(),
+                ..self.whole_info(job, &[], result.clone(), stats_of_move(job))
+            });
     }
 
     /// A FIFO compaction is installed.
     fn count_fifo(&self, reason: CompactionReason) {
         match reason {
-            CompactionReason::FifoMaxSize => self.tick_statistic(Ticker::FifoMaxSizeCompactions),
-            CompactionReason::FifoTtl => self.tick_statistic(Ticker::FifoTtlCompactions),
+            CompactionReason::FifoMaxSize => self.reporter.tick(Ticker::FifoMaxSizeCompactions),
+            CompactionReason::FifoTtl => self.reporter.tick(Ticker::FifoTtlCompactions),
             CompactionReason::ChangeTemperature => {
-                self.tick_statistic(Ticker::FifoChangeTemperatureCompactions);
+                self.reporter.tick(Ticker::FifoChangeTemperatureCompactions);
             }
             _ => {}
         }
@@ -244,11 +251,11 @@ impl Engine {
         if result.is_ok() {
             let plan = &job.plan;
             self.count_fifo(plan.reason);
-            self.c
-                .log
+            self.reporter
+                .log()
                 .info(format_args!("[{}] {plan}", job.family.name));
         }
-        self.c.listeners.on_compaction_completed(|| {
+        self.reporter.listeners().on_compaction_completed(|| {
             self.whole_info(
                 job,
                 &[],
@@ -283,7 +290,7 @@ impl Engine {
             // A job ends once.
             let _ = told.set(info());
         }
-        self.c.listeners.on_compaction_completed(info);
+        self.reporter.listeners().on_compaction_completed(info);
     }
 
     /// A compaction is installed.
@@ -328,7 +335,7 @@ impl Engine {
         self.note_blob_files(family, job.id, &done.blobs);
         job.note_hidden(&done.garbage, work.relocated);
         let written_bytes = n.written_bytes + above.written_bytes;
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             s.add(Ticker::CompactReadBytes, n.read_bytes() + n.blob_read_bytes);
             s.add(
                 Ticker::CompactWriteBytes,
@@ -352,25 +359,27 @@ impl Engine {
         let version = family.superversion.load().version.clone();
         let levels = 0..version.num_levels();
         let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();
-        self.c.log.compaction_finished(&events::CompactionFinished {
-            job: job.id,
-            compaction_time_micros: micros,
-            compaction_time_cpu_micros: n.cpu_micros,
-            output_level: plan.output_level as u64,
-            num_output_files: n.files_written,
-            total_output_size: n.written_bytes,
-            num_input_records: n.entries_read,
-            num_output_records: work.entries_out - done.entries_above,
-            num_subcompactions: done.parts,
-            output_compression: plan.compression.name(),
-            single_deletes: (0, 0),
-            lsm_state: &lsm_state,
-            proximal: plan.proximal.as_ref().map(|_| events::ProximalNumbers {
-                num_output_files: above.files_written,
-                bytes_written: above.written_bytes,
-                num_output_records: done.entries_above,
-            }),
-        });
+        self.reporter
+            .log()
+            .compaction_finished(&events::CompactionFinished {
+                job: job.id,
+                compaction_time_micros: micros,
+                compaction_time_cpu_micros: n.cpu_micros,
+                output_level: plan.output_level as u64,
+                num_output_files: n.files_written,
+                total_output_size: n.written_bytes,
+                num_input_records: n.entries_read,
+                num_output_records: work.entries_out - done.entries_above,
+                num_subcompactions: done.parts,
+                output_compression: plan.compression.name(),
+                single_deletes: (0, 0),
+                lsm_state: &lsm_state,
+                proximal: plan.proximal.as_ref().map(|_| events::ProximalNumbers {
+                    num_output_files: above.files_written,
+                    bytes_written: above.written_bytes,
+                    num_output_records: done.entries_above,
+                }),
+            });
         self.tell_compacted(job, || {
             let (smallest, largest) = ends_of(job, &done.tables);
             let stats = CompactionStats {

@@ -211,7 +211,7 @@ impl<'a> Outputs<'a> {
     }
 
     fn start_file(&mut self) -> Result<()> {
-        let number = self.engine.new_file_number();
+        let number = self.engine.catalog.new_file_number();
         let plan = &self.job.plan;
         self.path_id = path_of_output(
             self.engine,
@@ -230,7 +230,7 @@ impl<'a> Outputs<'a> {
             self.ancester_time,
         );
         options.newest_key_time = self.newest_key_time;
-        options.counters = engine.write_counters(TableCreation::Compaction);
+        options.counters = engine.reporter.write_counters(TableCreation::Compaction);
         options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
         options.filter_level = self.level as i32;
         // Reads that come down to the last level are expected to find their key there.

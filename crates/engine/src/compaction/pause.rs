@@ -3,7 +3,6 @@
 use crate::core::{Engine, Family};
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Engine {
     /// Starts no flush and no compaction any more, and waits for those that run. Counts.
@@ -39,8 +38,7 @@ impl Engine {
 
     /// Calls off manual compactions, waits for those that run, and refuses new ones. Counts.
     pub(crate) fn disable_manual_compaction(&self) {
-        // Release pairs with the Acquire in `manual_is_off`.
-        self.manual_disabled.fetch_add(1, Ordering::Release);
+        self.switches.disable_manual();
         self.changed.notify_all();
         let mut state = self.state.lock();
         while state.manual_running > 0 {
@@ -48,25 +46,11 @@ impl Engine {
         }
     }
 
-    /// Takes back one call of [`Self::disable_manual_compaction`]; as in RocksDB one that is still to come if
-    /// there was none.
-    pub(crate) fn enable_manual_compaction(&self) {
-        self.manual_disabled.fetch_sub(1, Ordering::Release);
-    }
-
-    /// Returns whether manual compactions are off, or this one is.
-    #[inline]
-    pub(crate) fn manual_is_off(&self, canceled: Option<&AtomicBool>) -> bool {
-        self.manual_disabled.load(Ordering::Acquire) > 0
-            || canceled.is_some_and(|c| c.load(Ordering::Acquire))
-    }
-
     /// Gives up all compactions that run, manual ones too, waits for their end, and lets none begin. Flushes go
     /// on. Counts.
     pub(crate) fn abort_compactions(&self) {
         let mut state = self.state.lock();
-        // Release pairs with the Acquire in `compactions_are_off`.
-        self.compactions_off.fetch_add(1, Ordering::Release);
+        self.switches.abort();
         self.changed.notify_all();
         while state.compactions_running > 0 || state.manual_running > 0 {
             state = self.wait_changed(state);
@@ -76,11 +60,7 @@ impl Engine {
     /// Takes back one call of [`Self::abort_compactions`]; without one it does nothing.
     pub(crate) fn resume_compactions(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        let off = self.compactions_off.load(Ordering::Acquire);
-        // Written under the state mutex only.
-        let off = off.saturating_sub(1);
-        self.compactions_off.store(off, Ordering::Release);
-        if off == 0 {
+        if self.switches.resume() {
             self.schedule(&mut state);
         }
         drop(state);

@@ -3,11 +3,13 @@
 //!
 //! Readers that find what they need in memory go on; the watchdog holds no lock that they take.
 
-use super::Engine;
+use super::Reporter;
+use super::state::rank;
 use crate::listener::DiskStallInfo;
-use spanlith_env::{Stalled, WatchedCall};
+use spanlith_base::sync::Mutex;
+use spanlith_env::{IoWatch, Stalled, WatchedCall};
 use std::fmt::Write;
-use std::sync::PoisonError;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much longer than a call to the disk a job may take.
@@ -19,54 +21,56 @@ const LOOKS: u32 = 4;
 /// Longest and shortest time between two looks.
 const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(10));
 
-impl Engine {
-    /// Starts looking, if the options say so. The timer also sees whether writers are idle.
-    pub(crate) fn watch_disk(&self) {
-        let bound = Duration::from_secs(self.c.options.own.disk_stall_threshold);
-        let period = match (&self.c.watchers.stalls, self.c.options.own.evidence) {
-            (Some(_), _) => (bound / LOOKS).clamp(PERIODS.1, PERIODS.0),
-            (None, true) => PERIODS.0,
-            (None, false) => return,
-        };
-        let me = self.me.clone();
-        let tick = Box::new(move || {
-            let me = me.upgrade().filter(|me| !me.stopping());
-            me.inspect(|me| {
-                me.look_at_disk();
-                me.vouch_when_idle();
-            })
-            .is_some()
-        });
-        let timer = self.c.env.executor.periodic("disk", period, tick);
-        let mut slot = self
-            .disk_timer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *slot = Some(timer);
+/// Knows which calls have not come back.
+pub(crate) struct DiskWatch {
+    /// Knows which calls are under way; `None` if nobody wants to know.
+    calls: Option<Arc<IoWatch>>,
+    /// Time after which a call to the disk counts as stalled.
+    bound: Duration,
+    /// Calls that had not come back at the last look.
+    stalled: Mutex<Vec<Stalled>>,
+}
+
+impl DiskWatch {
+    /// Watches `calls`, if there are any to watch; those that take longer than `bound` are stalled.
+    pub(crate) fn new(calls: Option<Arc<IoWatch>>, bound: Duration) -> Self {
+        Self {
+            calls,
+            bound,
+            stalled: Mutex::new(rank::LEAF, Vec::new()),
+        }
     }
 
-    /// One look.
-    fn look_at_disk(&self) {
-        let Some(watch) = &self.c.watchers.stalls else {
+    /// Time between two looks, if there is something to look at. The timer also serves others, who want it at most
+    /// [`PERIODS`] apart.
+    pub(super) fn period(&self, others_want: bool) -> Option<Duration> {
+        match (&self.calls, others_want) {
+            (Some(_), _) => Some((self.bound / LOOKS).clamp(PERIODS.1, PERIODS.0)),
+            (None, true) => Some(PERIODS.0),
+            (None, false) => None,
+        }
+    }
+
+    /// One look, at `now` in monotonic nanoseconds.
+    pub(super) fn look(&self, now: u64, reporter: &Reporter) {
+        let Some(calls) = &self.calls else {
             return;
         };
-        let bound = Duration::from_secs(self.c.options.own.disk_stall_threshold);
-        let now = self.c.env.clock.monotonic_nanos();
-        let stalled = watch.look(now, |call| match call {
-            WatchedCall::Job => bound * JOB_FACTOR,
-            _ => bound,
+        let stalled = calls.look(now, |call| match call {
+            WatchedCall::Job => self.bound * JOB_FACTOR,
+            _ => self.bound,
         });
         let before = std::mem::replace(&mut *self.stalled.lock(), stalled.clone());
         // Listeners first: the info log may be on the same disk.
         for s in stalled.iter().filter(|s| s.is_new) {
-            self.c.listeners.on_disk_stalled(|| DiskStallInfo {
+            reporter.listeners().on_disk_stalled(|| DiskStallInfo {
                 path: s.path.clone(),
                 call: s.call.name(),
                 lasting: s.lasting,
             });
         }
         for s in stalled.iter().filter(|s| s.is_new) {
-            self.c.log.warn(format_args!(
+            reporter.log().warn(format_args!(
                 "{} of {} has not come back for {} s",
                 s.call.name(),
                 s.path.display(),
@@ -74,29 +78,30 @@ impl Engine {
             ));
         }
         if stalled.is_empty() && !before.is_empty() {
-            self.c
-                .log
-                .info(format_args!("what had not come back is over"));
+            let log = reporter.log();
+            log.info(format_args!("what had not come back is over"));
+        }
+    }
+
+    /// Runs a job, and watches how long it takes.
+    pub(super) fn during<T>(&self, what: &str, job: impl FnOnce() -> T) -> T {
+        match &self.calls {
+            Some(calls) => calls.during(std::path::Path::new(what), WatchedCall::Job, job),
+            None => job(),
         }
     }
 
     /// One line for each call that has not come back, as of the last look.
-    pub(crate) fn disk_stalls_text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        for Stalled {
-            path,
-            call,
-            lasting,
-            ..
-        } in &*self.stalled.lock()
-        {
+        for s in &*self.stalled.lock() {
             // Writing to a string does not fail.
             let _ = writeln!(
                 out,
                 "{} {} seconds {}",
-                call.name(),
-                path.display(),
-                lasting.as_secs()
+                s.call.name(),
+                s.path.display(),
+                s.lasting.as_secs()
             );
         }
         out

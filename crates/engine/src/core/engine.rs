@@ -1,34 +1,31 @@
 //! The shared state of an open database.
 
-use super::ManifestExtent;
 use super::Speed;
+use super::disk_watch::DiskWatch;
+use super::free_space::Reserve;
 use super::leadership::Leadership;
 use super::options_file::OptionsFiles;
 use super::purge::PurgeQueue;
-use super::seqno_times::SeqnoTimes;
 use super::spare::SpareMemory;
 use super::stall::{Throttle, ThrottleSettings};
 use super::state::{DbState, LeaderState, rank};
 use super::state_mutex::StateMutex;
-use super::times::TimesTimer;
+use super::switches::CompactionSwitches;
+use super::timers::Timers;
+use super::times::KeptTimes;
 use super::transactions::Transactions;
-use super::wakeup::AgeTimer;
 use super::{
-    DbCounters, Directories, Family, FamilySet, ManifestState, Outstanding, Request, Resources,
-    SnapshotList, StatsHistory, Tracing, Watchers,
+    Catalog, DbCounters, Directories, Family, FamilySet, LogSet, Outstanding, Reporter, Request,
+    Resources, SnapshotList, StatsHistory, Tracing, Watchers,
 };
-use crate::info_log::InfoLog;
-use crate::listener::{Listeners, WriteStallInfo};
 use crate::options::{DbOptions, FixedDbOptions};
 use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
-use spanlith_base::stats::Statistics;
 use spanlith_base::sync::{ArcCell, CommitOrder, Condvar, GroupQueue, Guard, Mutex};
 use spanlith_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, FileLock, Process, Stalled};
-use spanlith_wal::{LogPlace, LogStore, LogWriter};
+use spanlith_env::{Env, FileLock, Process};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -36,12 +33,8 @@ use std::time::Duration;
 pub(crate) struct Components {
     pub env: Env,
     pub dir: PathBuf,
-    /// Where logs are; the same as `dir` unless the options name another.
-    pub wal_dir: PathBuf,
     /// These, and those of tables, held open for syncs.
     pub dirs: Arc<Directories>,
-    /// The logs, live and archived.
-    pub logs: Arc<dyn LogStore>,
     /// Options that stay as they were at open. Those that may change are read through [`Engine::options`].
     pub options: FixedDbOptions,
     pub purge: Arc<PurgeQueue>,
@@ -49,7 +42,6 @@ pub(crate) struct Components {
     pub io: Arc<TableIo>,
     /// Budgets and limits shared with other databases.
     pub resources: Resources,
-    pub log: Arc<InfoLog>,
     pub snapshots: Arc<SnapshotList>,
     pub lock: Option<Box<dyn FileLock>>,
     pub db_id: String,
@@ -58,27 +50,28 @@ pub(crate) struct Components {
     pub read_only: bool,
     /// It follows a database that another process writes.
     pub is_secondary: bool,
-    /// Counters that somebody asked for.
-    pub statistics: Option<Arc<Statistics>>,
-    /// Says who is told what happens.
-    pub listeners: Arc<Listeners>,
     /// Recorders of calls to the file system and of lookups in the block cache.
     pub watchers: Watchers,
     /// The speed disk with the logs, if there is one.
     pub speed: Option<Speed>,
 }
 
-/// Parts of logs that an open did not replay. Relaxed: counters.
-#[derive(Default)]
-pub(crate) struct DroppedRecords {
-    pub bytes: AtomicU64,
-    /// Records found in them.
-    pub records: AtomicU64,
+/// The parts of an engine that are made before it.
+pub(crate) struct EngineParts {
+    pub reporter: Reporter,
+    pub catalog: Catalog,
+    pub logs: LogSet,
 }
 
 /// An open database.
 pub(crate) struct Engine {
     pub c: Components,
+    /// Says what happens: info log, listeners, statistics.
+    pub reporter: Reporter,
+    /// The MANIFEST, and the numbers of files (V4).
+    pub catalog: Catalog,
+    /// The files of the logs.
+    pub logs: LogSet,
     /// Itself, for timers.
     pub me: Weak<Self>,
     /// Says who opened it: nobody else writes, deletes, or waits for its threads.
@@ -107,15 +100,9 @@ pub(crate) struct Engine {
     /// Held by who resumes after an error.
     pub resume_token: Mutex<()>,
     pub leader: Leadership,
-    /// Closed logs with bytes that were not synced, oldest first. A descriptor that wrote is the one
-    /// that syncs.
-    pub old_logs: Mutex<Vec<LogWriter>>,
-    pub manifest: Mutex<ManifestState>,
     pub state: StateMutex,
     /// Background work finished, an error was set, or close began.
     pub changed: Condvar,
-    /// The next unused file number (V4).
-    pub next_file: AtomicU64,
     /// Says what writers look at once per call and once per group: without the bits meant for them they go on, else take
     /// the slow path. Relaxed; changed under the state mutex. It is a line that readers look at: writers do not write to what
     /// lies beside it.
@@ -123,49 +110,23 @@ pub(crate) struct Engine {
     pub throttle: Throttle,
     /// Counts ingestions, twice each: odd while superversions of one are being replaced.
     pub ingestions: AtomicU64,
-    /// Some write was not logged: close flushes.
-    pub has_unlogged: AtomicBool,
-    /// How often manual compactions were disabled and not enabled; those that run look at it.
-    pub manual_disabled: AtomicI64,
-    /// How often all compactions were aborted and not resumed. Written under the state mutex.
-    pub compactions_off: AtomicU64,
-    /// Some family has timestamps: logs say how long they are.
-    pub has_timestamps: AtomicBool,
+    /// Which compactions may not begin or go on.
+    pub switches: CompactionSwitches,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
-    /// Says what listeners are to be told once locks are released: families whose writes are treated differently.
-    pub news: Mutex<Vec<WriteStallInfo>>,
     /// Counters at regular times.
     pub history: Mutex<StatsHistory>,
-    pub manifest_number: AtomicU64,
-    /// Says what the open did not replay.
-    pub dropped: DroppedRecords,
-    /// How much of the MANIFEST is durable.
-    pub manifest_extent: Mutex<ManifestExtent>,
-    /// The names of logs up to this number are durable, of those that are there. Relaxed: it saves syncs.
-    pub durable_log_names: AtomicU64,
-    /// When the archive of logs was looked through last, in seconds; 0 is never.
-    pub archive_purged: AtomicU64,
     pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
-    pub timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
-    /// Looks for files that have become old.
-    pub age_timer: std::sync::Mutex<Option<AgeTimer>>,
+    /// The timers of what is done from time to time.
+    pub timers: Timers,
     /// When sequence numbers were assigned, if a family wants to know.
-    pub times: Mutex<SeqnoTimes>,
-    /// Records that.
-    pub times_timer: std::sync::Mutex<TimesTimer>,
-    /// Tries again what failed.
-    pub resume_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
-    /// Looks for calls to the disk that do not come back.
-    pub disk_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
-    /// Says what the last look found.
-    pub stalled: Mutex<Vec<Stalled>>,
-    /// The file that reserves room on the disk is there.
-    pub has_reserve: AtomicBool,
+    pub times: KeptTimes,
+    /// Calls to the disk that do not come back.
+    pub disk: DiskWatch,
+    /// The file that reserves room on the disk.
+    pub reserve: Reserve,
     /// Traces that are being written.
     pub tracing: Tracing,
-    /// Looks at flushes that wait for history to be given up, once there was one.
-    pub postponed_timer: std::sync::Mutex<Option<Box<dyn Send + Sync>>>,
     /// Asynchronous requests, from the first one on.
     pub requests: OnceLock<Arc<dyn Outstanding>>,
     /// Dropped behind all that holds memtables.
@@ -220,15 +181,15 @@ impl Engine {
     /// Assembles an engine from its parts.
     pub(crate) fn new(
         mut c: Components,
+        parts: EngineParts,
         leader: LeaderState,
-        manifest: ManifestState,
         state: DbState,
-        visible: SequenceNumber,
-        next_file: FileNumber,
         options: DbOptions,
     ) -> Arc<Self> {
         let families: Vec<_> = state.families.values().map(|f| f.family.clone()).collect();
-        let timed = families.iter().any(|f| f.comparator.timestamp_size() != 0);
+        if families.iter().any(|f| f.comparator.timestamp_size() != 0) {
+            parts.logs.note_timestamps();
+        }
         let calls_back = families.iter().any(|f| is_users(&f.comparator));
         let families = FamilySet::new(families);
         let lock = c.lock.take();
@@ -238,7 +199,7 @@ impl Engine {
         let clock = c.env.clock.clone();
         let spare = SpareMemory::new(c.env.executor.clone());
         let mut first_gate = 0;
-        if c.statistics.is_some() {
+        if parts.reporter.statistics().is_some() {
             first_gate |= gate::MEASURE;
         }
         if calls_back {
@@ -247,8 +208,20 @@ impl Engine {
         if c.read_only {
             first_gate |= gate::READ_ONLY;
         }
+        let own = &c.options.own;
+        let bound = Duration::from_secs(own.disk_stall_threshold);
+        let disk = DiskWatch::new(c.watchers.stalls.clone(), bound);
+        let reserve = Reserve::new(c.env.clone(), &c.dir, own.reserve_file_bytes);
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
+            reporter: parts.reporter,
+            catalog: parts.catalog,
+            logs: parts.logs,
+            disk,
+            reserve,
+            times: KeptTimes::new(clock.clone()),
+            timers: Timers::default(),
+            switches: CompactionSwitches::default(),
             process: Process::current(),
             options: ArcCell::new(Arc::new(options)),
             options_file: Mutex::new(rank::OPTIONS, OptionsFiles::default()),
@@ -260,44 +233,22 @@ impl Engine {
                 .clone(),
             families: ArcCell::new(Arc::new(families)),
             generation: AtomicU64::new(0),
-            order: CommitOrder::new(visible),
+            order: CommitOrder::new(0),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
             transactions: Transactions::new(clock.clone()),
             resume_token: Mutex::new(rank::RESUME, ()),
             leader: Leadership::new(leader, in_flight),
-            old_logs: Mutex::new(rank::OLD_LOGS, Vec::new()),
-            manifest_number: AtomicU64::new(manifest.number),
-            dropped: DroppedRecords::default(),
-            manifest_extent: Mutex::new(rank::LEAF, ManifestExtent::default()),
-            durable_log_names: AtomicU64::new(0),
-            archive_purged: AtomicU64::new(0),
-            manifest: Mutex::new(rank::MANIFEST, manifest),
             state: StateMutex::new(state, clock.clone()),
             changed: Condvar::new(),
-            next_file: AtomicU64::new(next_file),
             write_gate: AtomicU16::new(first_gate),
             throttle,
             ingestions: AtomicU64::new(0),
-            has_unlogged: AtomicBool::new(false),
-            manual_disabled: AtomicI64::new(0),
-            compactions_off: AtomicU64::new(0),
-            has_timestamps: AtomicBool::new(timed),
             stopping: AtomicBool::new(false),
-            news: Mutex::new(rank::LEAF, Vec::new()),
             history: Mutex::new(rank::LEAF, StatsHistory::default()),
             lock: std::sync::Mutex::new(lock),
-            timer: std::sync::Mutex::new(None),
-            age_timer: std::sync::Mutex::new(None),
-            resume_timer: std::sync::Mutex::new(None),
             spare,
-            postponed_timer: std::sync::Mutex::new(None),
-            disk_timer: std::sync::Mutex::new(None),
-            stalled: Mutex::new(rank::LEAF, Vec::new()),
-            has_reserve: AtomicBool::new(false),
             tracing: Tracing::default(),
-            times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
-            times_timer: std::sync::Mutex::new(None),
             requests: OnceLock::new(),
         })
     }
@@ -311,11 +262,6 @@ impl Engine {
     /// Puts other options in force. Requires: the state mutex.
     pub(crate) fn replace_options(&self, options: Arc<DbOptions>) {
         self.options.replace(options);
-    }
-
-    /// A file number nobody has used.
-    pub(crate) fn new_file_number(&self) -> FileNumber {
-        self.next_file.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns whether some of these bits of [`gate`] are set.
@@ -346,11 +292,6 @@ impl Engine {
     /// Path of a file in the database directory.
     pub(crate) fn path(&self, name: impl AsRef<std::path::Path>) -> PathBuf {
         self.c.dir.join(name)
-    }
-
-    /// Path of the log of that number.
-    pub(crate) fn log_path(&self, number: FileNumber) -> PathBuf {
-        self.c.logs.path(number, LogPlace::Live)
     }
 
     /// Refuses what changes the database when it was opened for reading only, or by the parent of this process, whose
@@ -404,7 +345,7 @@ impl Engine {
             // Nothing waits for ever (reliability, section 3.2): who waits in vain is found by any test.
             debug_assert!(
                 // A caller who aborted compactions is going to resume them.
-                waits < LONGEST_WAIT || state.is_going_to_change() || self.compactions_are_off(),
+                waits < LONGEST_WAIT || state.is_going_to_change() || self.switches.all_are_off(),
                 "a wait that no job, no timer and no caller is going to end"
             );
             guard = state;

@@ -1,8 +1,8 @@
 //! Creating and dropping column families.
 
+use super::catalog::Urgency;
 use super::directories::create_dir;
 use super::family::{Family, FamilyParts, FamilySettings};
-use super::manifest::Urgency;
 use super::state::{FamilyState, MemSlot};
 use super::superversion::asks_in_turn;
 use super::{Engine, SuperVersion, gate, worst_stall};
@@ -89,6 +89,7 @@ impl Engine {
     /// Puts a family together, with an empty memtable.
     pub(crate) fn new_family(
         c: &super::Components,
+        reporter: &super::Reporter,
         id: u32,
         request: &FamilyRequest,
         version: Version,
@@ -109,7 +110,7 @@ impl Engine {
                 prefix_extractor: settings.prefix_extractor.clone(),
                 levels: i32::try_from(version.num_levels()).unwrap_or(0),
                 counters: Some(ReadCounters {
-                    statistics: c.statistics.clone(),
+                    statistics: reporter.shared_statistics(),
                     clock: c.env.clock.clone(),
                     lookups: Some(c.watchers.blocks.switch().clone()),
                 }),
@@ -123,7 +124,7 @@ impl Engine {
             verify_unique_id: c.options.verify_sst_unique_id_in_manifest,
             expects_hits: options.optimize_filters_for_hits,
             rows: c.resources.row_cache.as_ref().map(|rows| {
-                let statistics = c.statistics.clone();
+                let statistics = reporter.shared_statistics();
                 RowCache::new(rows.clone(), statistics)
             }),
         });
@@ -137,10 +138,10 @@ impl Engine {
             ExpectedFamily::Id(id),
             BLOB_FILES_OPEN_MAX,
         );
-        let values =
-            (request.blob_cache.clone()).map(|cache| BlobCache::new(cache, c.statistics.clone()));
+        let values = (request.blob_cache.clone())
+            .map(|cache| BlobCache::new(cache, reporter.shared_statistics()));
         let reads = BlobReads::new(c.env.clock.clone());
-        let blobs = blobs.with_statistics(c.statistics.clone());
+        let blobs = blobs.with_statistics(reporter.shared_statistics());
         let blobs = Arc::new(blobs.with_cache(values).counting(reads));
         c.purge.close_in(&blobs);
         let mem = settings.new_memtable(&request.comparator);
@@ -191,18 +192,26 @@ impl Engine {
                 self.c.dirs.hold(dir)?;
             }
         }
-        let mut manifest = self.manifest.lock();
+        let mut manifest = self.catalog.lock();
         let (id, log_number, sequence) = {
             let state = self.state.lock();
             let id = state.max_family.checked_add(1);
             let id = id.ok_or_else(|| Error::aborted("family ids are used up"))?;
-            let log = state.logs.back().copied().unwrap_or(0);
+            let log = state.logs.newest().unwrap_or(0);
             (id, log, state.table_sequence)
         };
         let levels = request.options.num_levels.max(1) as usize;
         let version = Version::empty(request.comparator.clone(), levels);
         let sink = Family::new_sink(&self.c.purge, family_paths(&self.c.dir, request));
-        let mut made = Self::new_family(&self.c, id, request, version, sink, log_number);
+        let mut made = Self::new_family(
+            &self.c,
+            &self.reporter,
+            id,
+            request,
+            version,
+            sink,
+            log_number,
+        );
         made.mem_since = self.visible();
         let family = made.family.clone();
         let edit = VersionEdit {
@@ -217,7 +226,7 @@ impl Engine {
         };
         self.write_edits(&mut manifest, vec![edit], Urgency::Foreground)?;
         if family.comparator.timestamp_size() != 0 {
-            self.has_timestamps.store(true, Ordering::Relaxed);
+            self.logs.note_timestamps();
         }
         leader.log_room = 0;
         let budget = self.c.resources.write_buffers.as_ref();
@@ -238,8 +247,8 @@ impl Engine {
         drop(leader);
         self.describe_family(&family, before);
         let name = &family.name;
-        self.c
-            .log
+        self.reporter
+            .log()
             .info(format_args!("Created column family [{name}] (ID {id})"));
         self.keep_times(false);
         self.start_age_timer();
@@ -254,7 +263,7 @@ impl Engine {
             let mut of_database = self.c.resources.paths.iter().map(|p| p.dir.as_path());
             let mut others = families.iter().flat_map(|f| f.cache.paths.dirs());
             dir == self.c.dir
-                || dir == self.c.wal_dir
+                || dir == self.logs.dir()
                 || of_database.any(|d| d == dir)
                 || others.any(|d| d == dir)
         };
@@ -273,7 +282,7 @@ impl Engine {
         if let Some(e) = self.refusal() {
             return Err(e);
         }
-        let mut manifest = self.manifest.lock();
+        let mut manifest = self.catalog.lock();
         let gone = || Error::invalid_argument("Column family already dropped!\n");
         let (max_family, sequence, kept_log) = {
             let state = self.state.lock();
@@ -304,7 +313,7 @@ impl Engine {
         leader.touched = (1..leader.slots.len()).collect();
         let mut state = self.state.lock();
         let removed = state.families.remove(&family.id);
-        state.kept_log = state.kept_log.max(kept_log);
+        state.logs.keep_from(kept_log);
         state.compaction_queue.retain(|&id| id != family.id);
         let set = self.families.load().without(family.id);
         self.families.replace(Arc::new(set));
@@ -325,8 +334,8 @@ impl Engine {
         self.release_dirs(family);
         drop(leader);
         drop(removed);
-        self.c
-            .log
+        self.reporter
+            .log()
             .info(format_args!("Dropped column family with id {}", family.id));
         self.changed.notify_all();
         drop(self.retire_logs());

@@ -8,12 +8,13 @@
 //! compactions are not held back.
 
 use super::{Engine, Family};
+use crate::info_log::InfoLog;
 use crate::picker::CompactionPlan;
 use spanlith_base::{Error, Result, SubCode};
-use spanlith_env::IoActivity;
+use spanlith_env::{Env, IoActivity};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Largest bound that the build chooses.
 const AUTO_MAX: u64 = 64 << 20;
@@ -48,6 +49,14 @@ impl ShortDirs {
 }
 
 impl Engine {
+    /// Makes or removes the file that reserves room, as the options say.
+    pub(crate) fn keep_reserve(&self) {
+        if !self.c.read_only {
+            self.reserve
+                .keep(self.min_free_bytes(), self.reporter.log());
+        }
+    }
+
     /// Free bytes below which compactions are held back.
     pub(crate) fn min_free_bytes(&self) -> u64 {
         let set = self.options().own.min_free_bytes;
@@ -89,35 +98,65 @@ impl Engine {
             self.short_dirs();
         }
     }
+}
 
-    /// Makes the file that reserves room, if the options want one, it is not there, and there is more
-    /// than enough; removes one that they do not want. What fails is tried again after the next flush.
-    pub(crate) fn keep_reserve(&self) {
-        let wanted = self.c.options.own.reserve_file_bytes;
-        if self.c.read_only || self.has_reserve.load(Ordering::Relaxed) {
+/// The file that reserves room on the disk (`reserve_file_bytes`).
+pub(crate) struct Reserve {
+    env: Env,
+    /// The directory of the database.
+    dir: PathBuf,
+    /// Its bytes; 0 for no file.
+    bytes: u64,
+    /// It is there. Relaxed: who sees an old value looks at the file.
+    is_there: AtomicBool,
+}
+
+impl Reserve {
+    /// A file of `bytes` in the directory of the database, which is not made yet.
+    pub(crate) fn new(env: Env, dir: &Path, bytes: u64) -> Self {
+        Self {
+            env,
+            dir: dir.to_path_buf(),
+            bytes,
+            is_there: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns whether there is to be one.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.bytes > 0
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(RESERVE_FILE)
+    }
+
+    /// Makes the file, if the options want one, it is not there, and there is room for it beside `kept_free` bytes; removes
+    /// one that they do not want. What fails is tried again after the next flush.
+    pub(crate) fn keep(&self, kept_free: u64, log: &InfoLog) {
+        if self.is_there.load(Ordering::Relaxed) {
             return;
         }
-        let (fs, path) = (&self.c.env.fs, self.path(RESERVE_FILE));
+        let (fs, path) = (&self.env.fs, self.path());
         let there = fs.size(&path).ok();
-        if there.is_some_and(|size| size != wanted) {
+        if there.is_some_and(|size| size != self.bytes) {
             // Found again at the next open.
             let _ = fs.delete(&path);
         }
-        if wanted == 0 {
+        if !self.is_wanted() {
             return;
         }
-        if there == Some(wanted) {
-            self.has_reserve.store(true, Ordering::Relaxed);
+        if there == Some(self.bytes) {
+            self.is_there.store(true, Ordering::Relaxed);
             return;
         }
-        let free = fs.free_space(&self.c.dir).unwrap_or(0);
-        if free < wanted.saturating_add(self.min_free_bytes()) {
+        let free = fs.free_space(&self.dir).unwrap_or(0);
+        if free < self.bytes.saturating_add(kept_free) {
             return;
         }
-        match self.write_reserve(&path, wanted) {
-            Ok(()) => self.has_reserve.store(true, Ordering::Relaxed),
+        match self.write(&path) {
+            Ok(()) => self.is_there.store(true, Ordering::Relaxed),
             Err(e) => {
-                let log = &self.c.log;
                 log.warn(format_args!("no room can be reserved: {e}"));
                 let _ = fs.delete(&path);
             }
@@ -125,11 +164,11 @@ impl Engine {
     }
 
     /// Bytes that no file system stores in less space than they are long.
-    fn write_reserve(&self, path: &Path, bytes: u64) -> Result<()> {
-        let mut file = self.c.env.fs.create(path, IoActivity::Other)?;
+    fn write(&self, path: &Path) -> Result<()> {
+        let mut file = self.env.fs.create(path, IoActivity::Other)?;
         let mut piece = vec![0u8; PIECE];
-        let mut word = self.c.env.rng.next_u64() | 1;
-        let mut left = bytes;
+        let mut word = self.env.rng.next_u64() | 1;
+        let mut left = self.bytes;
         while left > 0 {
             for chunk in piece.chunks_exact_mut(8) {
                 // xorshift64
@@ -147,12 +186,11 @@ impl Engine {
     }
 
     /// The disk is full: gives up the reserved room. Returns whether there was any.
-    pub(crate) fn release_reserve(&self) -> bool {
-        if !self.has_reserve.swap(false, Ordering::Relaxed) {
+    pub(crate) fn release(&self, log: &InfoLog) -> bool {
+        if !self.is_there.swap(false, Ordering::Relaxed) {
             return false;
         }
-        let released = self.c.env.fs.delete(&self.path(RESERVE_FILE));
-        let log = &self.c.log;
+        let released = self.env.fs.delete(&self.path());
         match &released {
             Ok(()) => log.warn(format_args!("the disk is full: reserved room is given up")),
             Err(e) => log.warn(format_args!("reserved room cannot be given up: {e}")),
@@ -163,12 +201,34 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::core::space_room::space_facts;
     use crate::db::Db;
-    use spanlith_env::{Env, FaultFs, MemFs};
+    use spanlith_env::{FaultFs, MemFs};
     use spanlith_pace::SpaceFacts;
-    use std::path::Path;
     use std::sync::Arc;
+
+    #[test]
+    fn room_is_reserved_only_beside_what_is_to_stay_free_and_given_up_once() {
+        let faults = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
+        let env = Env::test(faults.clone(), 7).0;
+        let (dir, log) = (Path::new("/db"), InfoLog::none());
+        env.fs.create_dir_if_missing(dir).unwrap();
+        let file = dir.join(RESERVE_FILE);
+        let reserve = Reserve::new(env.clone(), dir, 5000);
+        faults.set_free_space(dir, 5999);
+        reserve.keep(1000, &log);
+        assert!(!reserve.release(&log), "there was no room for it");
+        faults.set_free_space(dir, 6000);
+        reserve.keep(1000, &log);
+        assert_eq!(env.fs.size(&file).unwrap(), 5000);
+        assert!(reserve.release(&log) && !reserve.release(&log));
+        assert!(env.fs.entry(&file).unwrap().is_none());
+        reserve.keep(1000, &log);
+        // The next open wants none.
+        Reserve::new(env.clone(), dir, 0).keep(1000, &log);
+        assert!(env.fs.entry(&file).unwrap().is_none());
+    }
 
     #[test]
     fn a_full_speed_disk_presses_no_writer() {

@@ -1,16 +1,14 @@
 //! Version edits and superversions: written, synced, installed, in this order (V3).
 
-use super::background_error::Place;
+use super::catalog::Urgency;
 use super::engine::gate;
 use super::hiding::debt_of_space;
 use super::level0_shape::is_dynamic;
-use super::manifest::{Urgency, note_tracked};
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
-use super::wakeup::{AgeTimer, wakeup_period};
-use super::{Engine, Family, ManifestState, SuperVersion, ThrottleSettings};
+use super::{Engine, Family, SuperVersion, ThrottleSettings};
 use crate::picker::needs_compaction;
-use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit, filenames};
+use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
 use spanlith_pace::{StallCause, StallCondition, StallInput, stall_condition};
@@ -86,7 +84,7 @@ impl Engine {
         with_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), NotApplied> {
         self.log_and_apply_untold(edits, with_state)?;
-        self.tell_news();
+        self.reporter.tell_stalls();
         Ok(())
     }
 
@@ -96,7 +94,7 @@ impl Engine {
         edits: Vec<FamilyEdit>,
         with_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), NotApplied> {
-        let mut manifest = self.manifest.lock();
+        let mut manifest = self.catalog.lock();
         let (next, mut records, new_sequence) = self.prepare_edits(edits)?;
         let kept_log = records.iter().filter_map(|e| e.min_log_number_to_keep);
         let kept_log = kept_log.max().unwrap_or(0);
@@ -111,7 +109,7 @@ impl Engine {
 
         let mut state = self.state.lock();
         state.table_sequence = state.table_sequence.max(new_sequence);
-        state.kept_log = state.kept_log.max(kept_log);
+        state.logs.keep_from(kept_log);
         let mut changed = Vec::with_capacity(next.len());
         let mut kept = Vec::with_capacity(next.len());
         for n in next {
@@ -178,11 +176,11 @@ impl Engine {
                     family.cache.reader(file)?;
                     value_sizes.add(file);
                     file.forget_weight();
-                    self.track_table(&family, file);
+                    self.c.resources.track_table(&self.c.purge, &family, file);
                 }
             }
             for blob in &edit.blob_file_additions {
-                self.track_blob_file(&family, blob);
+                self.c.resources.track_blob(&self.c.purge, &family, blob);
             }
             // Nobody has seen the version yet.
             let _ = version.value_sizes.set(value_sizes);
@@ -211,54 +209,6 @@ impl Engine {
             }
         }
         Ok((next, records, sequence))
-    }
-
-    /// Appends records to the MANIFEST and syncs it, or starts a new MANIFEST with them. Requires:
-    /// the manifest token.
-    pub(super) fn write_edits(
-        &self,
-        manifest: &mut ManifestState,
-        mut records: Vec<VersionEdit>,
-        urgency: Urgency,
-    ) -> Result<()> {
-        // In front: never between the records of an atomic group.
-        if let Some(ends) = self.take_log_ends(&records) {
-            records.insert(0, ends);
-        }
-        if !self.is_manifest_full(manifest, urgency) {
-            return self.append_edits(manifest, records);
-        }
-        let number = self.new_file_number();
-        let next_file = self.next_file.load(Ordering::Relaxed);
-        for edit in &mut records {
-            edit.next_file_number = Some(next_file);
-        }
-        let facts = self.snapshot_facts(manifest);
-        if let Some(first) = records.first_mut()
-            && facts.max_family > 0
-        {
-            // Ids of families that were dropped are not used again.
-            let max = first.max_column_family.unwrap_or(0).max(facts.max_family);
-            first.max_column_family = Some(max);
-        }
-        let rolled = self.roll_manifest(number, &facts, &records);
-        let (writer, compact_size) = rolled.inspect_err(|e| {
-            manifest.writer = None;
-            self.set_error(Place::Manifest, e);
-        })?;
-        manifest.compact_size = compact_size;
-        let old = std::mem::replace(&mut manifest.number, number);
-        if old != number && old != 0 {
-            // The new MANIFEST is current.
-            let path = self.path(filenames::manifest_file_name(old));
-            self.c.purge.delete_other(path);
-        }
-        manifest.first_size = writer.len();
-        manifest.writer = Some(writer);
-        self.manifest_number.store(number, Ordering::Relaxed);
-        self.note_manifest_extent(manifest);
-        note_tracked(manifest, &records);
-        Ok(())
     }
 
     /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
@@ -337,7 +287,7 @@ impl Engine {
             self.throttle.update(&own, &input);
         }
         if let Some(f) = state.family(id) {
-            self.note_stall(f, before);
+            self.reporter.note_stall(f, before, || self.throttle.rate());
         }
         self.follow_pace(state, id, targets.base_level);
         self.set_gate(state, worst);
@@ -351,87 +301,6 @@ impl Engine {
                 self.recompute(state, id);
             }
         }
-    }
-
-    /// Has releases of snapshots, and the passing of time, start compactions.
-    pub(crate) fn watch_snapshots_and_ages(self: &Arc<Self>) {
-        let me = Arc::downgrade(self);
-        self.c.snapshots.set_watch(Box::new(move |oldest| {
-            if let Some(me) = me.upgrade() {
-                me.snapshot_released(oldest);
-            }
-        }));
-        self.start_age_timer();
-    }
-
-    /// Looks at the files as often as the options in force ask for, from now on.
-    pub(crate) fn start_age_timer(self: &Arc<Self>) {
-        let options = self.options().to_arc();
-        // First: a close takes the timer after it has said that it closes.
-        let mut held = (self.age_timer.lock()).unwrap_or_else(std::sync::PoisonError::into_inner);
-        let period = {
-            let state = self.state.lock();
-            if state.closing {
-                return;
-            }
-            let families = state.families.values().map(|f| &f.settings.options);
-            wakeup_period(&options, families)
-        };
-        if held.as_ref().is_some_and(|timer| timer.period == period) {
-            return;
-        }
-        let me = Arc::downgrade(self);
-        let tick = Box::new(move || {
-            let me = me.upgrade();
-            me.inspect(|me| me.look_at_ages()).is_some()
-        });
-        let timer = self.c.env.executor.periodic("ages", period, tick);
-        let old = held.replace(AgeTimer {
-            period,
-            _timer: timer,
-        });
-        drop(held);
-        // Waits for a tick that runs; outside the lock.
-        drop(old);
-    }
-
-    /// A snapshot was released and `oldest` is left: bottommost files whose entries nothing protects
-    /// any more become worth rewriting.
-    pub(crate) fn snapshot_released(self: &Arc<Self>, oldest: Option<u64>) {
-        let oldest = oldest.unwrap_or_else(|| self.visible());
-        let mut state = self.state.lock();
-        if state.ends() {
-            return;
-        }
-        let passed = state
-            .families
-            .values()
-            .filter(|f| oldest > f.mark_threshold);
-        let passed: Vec<u32> = passed.map(|f| f.family.id).collect();
-        for id in passed {
-            if let Some(f) = state.family_mut(id) {
-                f.oldest_snapshot = f.oldest_snapshot.max(oldest);
-            }
-            self.recompute(&mut state, id);
-        }
-        self.schedule(&mut state);
-    }
-
-    /// Looks at all files again: some may have become too old.
-    pub(crate) fn look_at_ages(self: &Arc<Self>) {
-        let mut state = self.state.lock();
-        if state.ends() {
-            return;
-        }
-        let ids: Vec<u32> = state.families.keys().copied().collect();
-        let now = self.c.env.clock.now_seconds();
-        for id in ids {
-            if let Some(f) = state.family_mut(id) {
-                f.judged_at = now;
-            }
-            self.recompute(&mut state, id);
-        }
-        self.schedule(&mut state);
     }
 
     /// Has writers wait, or wait no more, for files that are taken in.

@@ -176,7 +176,7 @@ fn look_at_shape(engine: &Engine, family: &Family) {
         drop(state);
         drop(leader);
         engine.changed.notify_all();
-        me.tell_news();
+        me.reporter.tell_stalls();
     }
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn plan_shape(engine: &Engine, state: &mut DbState, id: u32, sealed: 
         return false;
     };
     let size = settings.options.write_buffer_size;
-    engine.c.log.info(format_args!(
+    engine.reporter.log().info(format_args!(
         "[{}] Level 0 is to have {} files of {} memtables of {size} bytes; {reads} reads and {writes} writes so far",
         f.family.name, shape.files, shape.merged,
     ));

@@ -1,6 +1,7 @@
 //! The logs that are on disk, archived ones included.
 
-use super::{Engine, Note, NotePlace};
+use super::state_mutex::StateMutex;
+use super::{LogSet, Note, NotePlace};
 use crate::version::filenames;
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
@@ -79,21 +80,17 @@ impl SequentialFile for Rest {
     }
 }
 
-impl Engine {
+impl LogSet {
     /// Numbers of all logs, ascending, and whether each is archived. A log on its way to the archive
     /// may be listed at its old place.
-    pub(crate) fn log_numbers(&self) -> Result<BTreeMap<FileNumber, bool>> {
+    pub(crate) fn numbers(&self, state: &StateMutex) -> Result<BTreeMap<FileNumber, bool>> {
         let mut found = BTreeMap::new();
-        let (reusable, newest) = {
-            let state = self.state.lock();
-            let reusable = state.reusable_logs.clone();
-            (reusable, state.logs.back().copied())
-        };
+        let known = state.lock().logs.known();
         // The live ones first: what moves meanwhile is found in the archive.
         for place in PLACES {
-            for n in self.c.logs.list(place)? {
+            for n in self.store().list(place)? {
                 // A log that is being made is nobody's yet.
-                if !reusable.contains(&n) && newest.is_none_or(|newest| n <= newest) {
+                if known.has_contents(n) {
                     found.insert(n, place == LogPlace::Archive);
                 }
             }
@@ -102,8 +99,8 @@ impl Engine {
     }
 
     /// Where the log is now; the archive if it went there.
-    pub(crate) fn log_place(&self, number: FileNumber) -> Result<LogPlace> {
-        match self.c.logs.is_there(number, LogPlace::Live)? {
+    fn place(&self, number: FileNumber) -> Result<LogPlace> {
+        match self.store().is_there(number, LogPlace::Live)? {
             true => Ok(LogPlace::Live),
             false => Ok(LogPlace::Archive),
         }
@@ -123,13 +120,13 @@ impl Engine {
 
     /// Opens a log wherever it is; `None` if it is gone.
     fn open_log(&self, number: FileNumber) -> Result<Option<LogReader>> {
-        let file = self.find_log(|place| self.c.logs.open(number, place))?;
+        let file = self.find_log(|place| self.store().open(number, place))?;
         Ok(file.map(|file| LogReader::new(file, number)))
     }
 
     /// Opens a log to be read while it grows; `None` if it is gone.
-    pub(crate) fn follow_log(&self, number: FileNumber) -> Result<Option<FollowedLog>> {
-        let file = self.find_log(|place| self.c.logs.open_random(number, place))?;
+    pub(crate) fn follow(&self, number: FileNumber) -> Result<Option<FollowedLog>> {
+        let file = self.find_log(|place| self.store().open_random(number, place))?;
         Ok(file.map(|file| FollowedLog {
             reader: LogReader::new(Rest::boxed(&file, 0), number),
             number,
@@ -138,7 +135,7 @@ impl Engine {
     }
 
     /// Sequence number that the first record of a log begins with.
-    pub(crate) fn start_of_log(&self, number: FileNumber) -> Result<Option<SequenceNumber>> {
+    pub(crate) fn start_of(&self, number: FileNumber) -> Result<Option<SequenceNumber>> {
         let Some(mut reader) = self.open_log(number)? else {
             return Ok(None);
         };
@@ -158,14 +155,14 @@ impl Engine {
     }
 
     /// All logs that hold a record, oldest first.
-    pub(crate) fn log_files(&self) -> Result<Vec<LogFile>> {
+    pub(crate) fn files(&self, state: &StateMutex) -> Result<Vec<LogFile>> {
         let mut files = Vec::new();
-        for &number in self.log_numbers()?.keys() {
-            let Some(start_sequence) = self.start_of_log(number)? else {
+        for &number in self.numbers(state)?.keys() {
+            let Some(start_sequence) = self.start_of(number)? else {
                 continue;
             };
-            let place = self.log_place(number)?;
-            match self.c.logs.size(number, place) {
+            let place = self.place(number)?;
+            match self.store().size(number, place) {
                 Ok(size) => files.push(LogFile {
                     number,
                     is_archived: place == LogPlace::Archive,
@@ -180,21 +177,21 @@ impl Engine {
     }
 
     /// The log being written.
-    pub(crate) fn current_log_file(&self) -> Result<LogFile> {
-        let number = self.state.lock().logs.back().copied();
-        let number = number.ok_or_else(|| Error::io("the log is not open"))?;
+    pub(crate) fn current_file(&self, state: &StateMutex) -> Result<LogFile> {
+        let newest = state.lock().logs.newest();
+        let number = newest.ok_or_else(|| Error::io("the log is not open"))?;
         Ok(LogFile {
             number,
             is_archived: false,
-            start_sequence: self.start_of_log(number)?.unwrap_or(0),
-            size: self.c.logs.size(number, LogPlace::Live)?,
+            start_sequence: self.start_of(number)?.unwrap_or(0),
+            size: self.store().size(number, LogPlace::Live)?,
         })
     }
 
     /// Returns whether the batch, whose record begins at `offset` of a log, is a note of ours.
     pub(crate) fn is_own_note(&self, rep: &[u8], log: FileNumber, offset: u64) -> bool {
         let place = NotePlace {
-            db_id: &self.c.db_id,
+            db_id: self.db_id(),
             log,
             offset,
         };

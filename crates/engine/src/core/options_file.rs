@@ -34,7 +34,9 @@ impl Engine {
             families: texts,
             bytes: 0,
         };
-        let temp = self.path(filenames::options_temp_file_name(self.new_file_number()));
+        let temp = self.path(filenames::options_temp_file_name(
+            self.catalog.new_file_number(),
+        ));
         let fs = &self.c.env.fs;
         let begun = self.take_older_options(&mut written, &new, &temp)?;
         let mut file = match begun {
@@ -58,7 +60,7 @@ impl Engine {
         append(&sections)?;
         file.sync()?;
         file.close()?;
-        let number = self.new_file_number();
+        let number = self.catalog.new_file_number();
         fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
         self.c.dirs.sync(&self.c.dir)?;
         self.write_sidecar(&filenames::options_file_name(number))?;
@@ -123,10 +125,10 @@ impl Engine {
             }
             Ok(Some(old)) => {
                 let (file, id) = (SIDECAR_FILE, &old.db_id);
-                let log = &self.c.log;
+                let log = self.reporter.log();
                 log.warn(format_args!("{file} of database {id} is replaced"));
             }
-            Err(e) => self.c.log.warn(format_args!("replaced: {e}")),
+            Err(e) => self.reporter.log().warn(format_args!("replaced: {e}")),
         }
         new.store(env, dir, &*self.c.dirs.get(dir)?)
     }

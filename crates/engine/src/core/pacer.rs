@@ -382,7 +382,7 @@ impl Engine {
         };
         let compacts = !o.disable_auto_compactions
             && may_run
-            && !self.compactions_are_off()
+            && !self.switches.all_are_off()
             && !state.trouble.holds(Place::Compaction)
             && !state.trouble.stops_work();
         let job_comes = f.compaction_due

@@ -70,14 +70,17 @@ impl Engine {
                 return;
             }
         }
-        self.count_error(error, class);
+        self.reporter.count_error(error, class);
         if is_lack(error) {
             self.c.io.close_idle();
         }
         let told = error.clone().with_severity(class);
-        let left = self.c.listeners.on_background_error(place.reason(), told);
+        let left = self
+            .reporter
+            .listeners()
+            .on_background_error(place.reason(), told);
         let Some(error) = left.or_else(|| (!place.may_be_cleared()).then(|| error.clone())) else {
-            self.c.log.warn(format_args!(
+            self.reporter.log().warn(format_args!(
                 "{} failed, a listener cleared the error: {error}",
                 place.text()
             ));
@@ -85,8 +88,8 @@ impl Engine {
             return;
         };
         if class == Severity::None {
-            self.c
-                .log
+            self.reporter
+                .log()
                 .warn(format_args!("{} failed: {error}", place.text()));
             return;
         }
@@ -97,15 +100,15 @@ impl Engine {
             class < Severity::Fatal && !is_corrupt && (most > 0 || is_no_space(&error));
         let before = self.state.lock().trouble.attempts(class, place);
         if by_itself && before.is_none() {
-            let tell = &self.c.listeners;
+            let tell = self.reporter.listeners();
             by_itself = tell.on_error_recovery_begin(place.reason(), &error);
             if by_itself {
-                self.tick_statistic(Ticker::ErrorHandlerAutoresumeCount);
+                self.reporter.tick(Ticker::ErrorHandlerAutoresumeCount);
             }
         }
         let clock = &self.c.env.clock;
         let attempts = before.map_or(0, |n| n + 1);
-        let has_room_now = is_no_space(&error) && self.release_reserve();
+        let has_room_now = is_no_space(&error) && self.reserve.release(self.reporter.log());
         let wait = match has_room_now || (is_lack(&error) && attempts == 0) {
             true => Duration::ZERO,
             false => wait_before(attempts, fixed_wait(&o)),
@@ -140,8 +143,8 @@ impl Engine {
             Severity::Soft => "it is tried again",
             _ => "writes stop",
         };
-        self.c
-            .log
+        self.reporter
+            .log()
             .warn(format_args!("{} failed, {effect}: {error}", place.text()));
     }
 
@@ -151,7 +154,7 @@ impl Engine {
         let incident = state.trouble.escalate(is_idle)?;
         self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
         self.changed.notify_all();
-        self.c.log.warn(format_args!(
+        self.reporter.log().warn(format_args!(
             "{} keeps failing while writers wait for it, writes stop: {}",
             incident.place.text(),
             incident.error
@@ -196,7 +199,8 @@ impl Engine {
                 self.recompute(&mut state, id);
             }
         }
-        self.tick_statistic(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
+        self.reporter
+            .tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
         me.schedule(&mut state);
     }
 
@@ -209,15 +213,9 @@ impl Engine {
     fn start_tries(&self) {
         let me = self.me.clone();
         let tick = Box::new(move || me.upgrade().is_some_and(|me| me.tick_tries()));
-        let timer = self.c.env.executor.periodic("resume", PERIOD, tick);
-        let mut slot = self
-            .resume_timer
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let old = slot.replace(timer);
-        drop(slot);
+        let executor = &*self.c.env.executor;
         // The timer before has said that it ends.
-        drop(old);
+        self.timers.tries.restart(executor, "resume", PERIOD, tick);
     }
 
     /// One look of the timer; false if nothing is left to be tried.
@@ -272,11 +270,11 @@ impl Engine {
         let (dir, needed) = match tables.into_iter().find(|dir| is_place(dir)) {
             Some(dir) => (dir, self.bytes_in_memtables()),
             None => {
-                let others = [&self.c.dir, &self.c.wal_dir];
+                let others = [self.c.dir.as_path(), self.logs.dir()];
                 let Some(dir) = others.into_iter().find(|dir| is_place(dir)) else {
                     return true;
                 };
-                (dir.as_path(), 0)
+                (dir, 0)
             }
         };
         let free = self.c.env.fs.free_space(dir);
@@ -301,7 +299,7 @@ impl Engine {
         if let Some(incident) = over {
             self.tell_end(&incident, Ok(()));
         }
-        if place == Place::Flush && self.c.options.own.reserve_file_bytes > 0 {
+        if place == Place::Flush && self.reserve.is_wanted() {
             self.keep_reserve();
         }
     }
@@ -309,22 +307,23 @@ impl Engine {
     /// Tells that an incident is over, or that nothing is tried any more.
     pub(crate) fn tell_end(&self, incident: &Incident, outcome: Result<()>) {
         if outcome.is_ok() {
-            self.c.log.info(format_args!(
+            self.reporter.log().info(format_args!(
                 "{} failed before; that is over after {} more tries",
                 incident.place.text(),
                 incident.attempts
             ));
             if incident.by_itself {
-                self.tick_statistic(Ticker::ErrorHandlerAutoresumeSuccessCount);
+                self.reporter
+                    .tick(Ticker::ErrorHandlerAutoresumeSuccessCount);
             }
         }
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             s.record(
                 Histogram::ErrorHandlerAutoresumeRetryCount,
                 u64::from(incident.attempts),
             );
         }
-        let tell = &self.c.listeners;
+        let tell = self.reporter.listeners();
         tell.on_error_recovery_end(|| crate::listener::ErrorRecoveryInfo {
             old_error: incident.error.clone(),
             new_error: outcome.err(),
@@ -356,25 +355,11 @@ impl Engine {
         };
         drop(state);
         self.changed.notify_all();
-        self.c.log.warn(format_args!("cannot resume yet: {error}"));
+        self.reporter
+            .log()
+            .warn(format_args!("cannot resume yet: {error}"));
         if let Some(incident) = given_up {
             self.tell_end(&incident, Err(error.clone()));
-        }
-    }
-
-    pub(crate) fn tick_statistic(&self, ticker: Ticker) {
-        if let Some(s) = &self.c.statistics {
-            s.add(ticker, 1);
-        }
-    }
-
-    fn count_error(&self, error: &Error, class: Severity) {
-        self.tick_statistic(Ticker::ErrorHandlerBgErrorCount);
-        if error.kind() == ErrorKind::Io {
-            self.tick_statistic(Ticker::ErrorHandlerBgIoErrorCount);
-            if class < Severity::Fatal {
-                self.tick_statistic(Ticker::ErrorHandlerBgRetryableIoErrorCount);
-            }
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Reads new tables back before they are recorded (`paranoid_file_checks`, `verify_output_flags`).
 
-use super::Engine;
 use super::family::Family;
-use crate::options::CfOptions;
-use crate::version::{FileMeta, NewFile, TableIo, TableIoOptions};
+use crate::options::{CfOptions, FixedDbOptions};
+use crate::version::{FileChecksum, FileMeta, NewFile, TableIo, TableIoOptions};
 use spanlith_base::{Error, Result};
+use spanlith_env::FileSystem;
 use spanlith_table::{ContentHash, ReadParams, TableSummary};
+use std::sync::Arc;
 
 /// Bits of `verify_output_flags`: what is verified, and of which tables.
 mod flag {
@@ -47,37 +48,35 @@ impl Recheck {
             file_checksum: flags & flag::FILE_CHECKSUM != 0,
         }
     }
-}
 
-impl Engine {
-    /// Reads a table that was just written from the file, past the block cache, and verifies of it
-    /// what `checks` says. Costs a read of the whole table for each kind of check.
+    /// Reads a table that was just written from the file in `fs`, past the block cache, and verifies of it what
+    /// is asked for. Costs a read of the whole table for each kind of check.
     ///
     /// # Errors
     /// `Corruption` if entries or a checksum differ, or whatever reading finds.
-    pub(crate) fn recheck_table(
-        &self,
+    pub(crate) fn verify(
+        self,
+        (fs, options): (&Arc<dyn FileSystem>, &FixedDbOptions),
         family: &Family,
-        checks: Recheck,
         file: &NewFile,
         summary: &TableSummary,
     ) -> Result<()> {
-        if checks == Recheck::default() {
+        let checks = self;
+        if checks == Self::default() {
             return Ok(());
         }
         let path = family.table_path(file.number, file.path_id);
         if checks.file_checksum && !file.file_checksum.is_empty() {
             let (function, sum) = (&file.file_checksum_func_name, &file.file_checksum);
-            let fs = &*self.c.env.fs;
-            self.file_checksum().verify(fs, &path, function, sum)?;
+            FileChecksum::of(options).verify(&**fs, &path, function, sum)?;
         }
         if !checks.blocks && !checks.contents {
             return Ok(());
         }
         let io = TableIo::new(
-            self.c.env.fs.clone(),
+            fs.clone(),
             TableIoOptions {
-                direct_reads: self.c.options.use_direct_reads,
+                direct_reads: options.use_direct_reads,
                 ..TableIoOptions::default()
             },
         );

@@ -1,6 +1,6 @@
 //! Describes what a database shares with others of the process: budgets and limits that the caller attaches.
 
-use super::{Engine, Family, TableDir};
+use super::{Family, PurgeQueue, TableDir};
 use crate::options::DbOptions;
 use crate::version::edit::BlobFileAddition;
 use crate::version::{DbPath, FileMeta, TableIo, TableIoOptions};
@@ -96,28 +96,25 @@ impl Resources {
             },
         )
     }
-}
-
-impl Engine {
     /// Tells the manager of table files of a table that the database has.
-    pub(crate) fn track_table(&self, family: &Family, file: &FileMeta) {
-        if self.c.resources.sst_files.is_some() {
+    pub(crate) fn track_table(&self, purge: &PurgeQueue, family: &Family, file: &FileMeta) {
+        if self.sst_files.is_some() {
             let path = family.table_path(file.number, file.path_id);
-            self.c.purge.track(path, file.size);
+            purge.track(path, file.size);
         }
     }
 
     /// Tells the manager of a blob file.
-    pub(crate) fn track_blob_file(&self, family: &Family, file: &BlobFileAddition) {
-        if self.c.resources.sst_files.is_some() {
+    pub(crate) fn track_blob(&self, purge: &PurgeQueue, family: &Family, file: &BlobFileAddition) {
+        if self.sst_files.is_some() {
             let path = family.cache.paths.blob(file.number);
-            self.c.purge.track(path, file.file_size());
+            purge.track(path, file.file_size());
         }
     }
 
     /// Fails once all tables take as much space as they may; asked after each job that wrote some.
     pub(crate) fn check_space(&self) -> Result<()> {
-        match &self.c.resources.sst_files {
+        match &self.sst_files {
             Some(manager) => manager.check_space(),
             None => Ok(()),
         }
@@ -126,13 +123,13 @@ impl Engine {
     /// Sets room aside for a compaction of `bytes`; false if there is not enough.
     pub(crate) fn reserve_space(&self, family: &Family, bytes: u64) -> bool {
         let dir = family.cache.paths.dir(0);
-        let manager = self.c.resources.sst_files.as_ref();
+        let manager = self.sst_files.as_ref();
         manager.is_none_or(|m| m.reserve_for_compaction(bytes, dir))
     }
 
     /// Gives back what [`Self::reserve_space`] set aside.
     pub(crate) fn release_space(&self, bytes: u64) {
-        if let Some(manager) = &self.c.resources.sst_files {
+        if let Some(manager) = &self.sst_files {
             manager.release_compaction(bytes);
         }
     }

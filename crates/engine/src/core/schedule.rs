@@ -5,11 +5,10 @@ use super::background_error::Place;
 use super::engine::gate;
 use super::state::{DbState, FamilyState};
 use spanlith_base::{Error, Result, Severity, callbacks};
-use spanlith_env::{JobClass, WatchedCall};
+use spanlith_env::JobClass;
 use spanlith_pace::{SpeedUpInput, wants_speed_up};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -35,12 +34,6 @@ impl Engine {
             o.max_background_flushes
         };
         wanted.max(1) as usize
-    }
-
-    /// Returns whether no compaction may begin or go on.
-    #[inline]
-    pub(crate) fn compactions_are_off(&self) -> bool {
-        self.compactions_off.load(Ordering::Acquire) > 0
     }
 
     /// Queues flushes and compactions as far as there is work and room for them.
@@ -83,7 +76,7 @@ impl Engine {
                 me.background_flush(&family)
             });
         }
-        if state.manual > 0 || !may_compact || self.compactions_are_off() {
+        if state.manual > 0 || !may_compact || self.switches.all_are_off() {
             return;
         }
         let busy = state.compactions_queued + state.compactions_running;
@@ -118,10 +111,7 @@ impl Engine {
             class,
             Box::new(move || {
                 let _inside = callbacks::enter(callbacks::Place::Job);
-                let run = || match &me.c.watchers.stalls {
-                    Some(watch) => watch.during(Path::new(what), WatchedCall::Job, job),
-                    None => job(),
-                };
+                let run = || me.disk.during(what, job);
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
                     me.set_error(Place::Panic, &panicked(what, &*panic));
                     let mut state = me.state.lock();

@@ -6,7 +6,6 @@
 //! then fresh pages would cost nothing worth mentioning. One timer does it for all databases of the process,
 //! and goes on when they are closed. A child made by `fork` has a timer of its own.
 
-use super::Engine;
 use spanlith_base::memory::tend_spare;
 use spanlith_env::{Executor, PerProcess};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,18 +48,12 @@ impl SpareMemory {
 
 impl Drop for SpareMemory {
     fn drop(&mut self) {
-        watch(&*self.0);
+        watch_spare(&*self.0);
     }
 }
 
-impl Engine {
-    /// A flush gave memory back: sees to it that it does not stay for long if nobody needs it.
-    pub(crate) fn watch_spare(&self) {
-        watch(&*self.c.env.executor);
-    }
-}
-
-fn watch(executor: &dyn Executor) {
+/// Memory was given back: sees to it that it does not stay for long if nobody needs it.
+pub(crate) fn watch_spare(executor: &dyn Executor) {
     let spare = SPARE.get_or_init(Arc::default);
     if spare.is_watched.swap(true, Ordering::Relaxed) {
         return;

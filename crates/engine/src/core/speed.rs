@@ -74,7 +74,7 @@ impl TableDir {
             && let Some(why) = self.state.look(&options, self.bytes(engine), free)
         {
             let levels = self.state.pointer().levels();
-            let log = &engine.c.log;
+            let log = engine.reporter.log();
             log.info(format_args!(
                 "speed disk: flushes and {levels:.2} levels of tables ({why:?})"
             ));

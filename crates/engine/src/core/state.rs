@@ -4,7 +4,7 @@ use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
 use super::news::Sealed;
 use super::pacer::PaceState;
-use super::{CompactionProgress, Company, Family, FamilySettings, WitnessClock};
+use super::{CompactionProgress, Company, Family, FamilySettings, LogList, WitnessClock};
 use crate::listener::FlushReason;
 use crate::options::CfOptions;
 use crate::picker::RunningCompaction;
@@ -226,22 +226,8 @@ pub(crate) struct DbState {
     /// No log is needed for writes up to this sequence number by any family that has tables;
     /// recorded in the MANIFEST.
     pub table_sequence: SequenceNumber,
-    /// Logs below this number may go: the MANIFEST says that nobody needs them (WAL3).
-    pub kept_log: FileNumber,
-    /// Logs on disk, oldest first; the last is being written.
-    pub logs: VecDeque<FileNumber>,
-    /// Bytes of those that are not written any more.
-    pub closed_logs: BTreeMap<FileNumber, u64>,
-    /// Number of the first log that this engine made. Older ones may be of another form and are not
-    /// written again.
-    pub first_own_log: FileNumber,
-    /// Logs that will not grow, and their synced bytes, that the MANIFEST does not tell yet.
-    pub log_ends: Vec<(FileNumber, u64)>,
-    /// Logs that nobody needs, kept to be written again.
-    pub reusable_logs: VecDeque<FileNumber>,
-    /// The families that need this log, or older ones, were told to flush because the logs are too
-    /// large; not told again while it is there.
-    pub log_being_released: FileNumber,
+    /// The logs: which there are, and which are needed.
+    pub logs: LogList,
     /// Prepared transactions that recovery found, by name. Their logs are kept (WAL3).
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Families whose tree asks for a compaction, in the order of asking.
@@ -317,13 +303,7 @@ impl DbState {
             max_family: families.keys().max().copied().unwrap_or(0),
             families,
             table_sequence,
-            kept_log: 0,
-            logs: VecDeque::new(),
-            closed_logs: BTreeMap::new(),
-            log_ends: Vec::new(),
-            first_own_log: 0,
-            reusable_logs: VecDeque::new(),
-            log_being_released: 0,
+            logs: LogList::default(),
             prepared: BTreeMap::new(),
             compaction_queue: VecDeque::new(),
             together: VecDeque::new(),
@@ -386,7 +366,7 @@ impl DbState {
         let numbers = counted.map(|(_, f)| f.log_number);
         let needed = numbers.chain([self.min_prepared_log_without(&gone)]).min();
         // What was said to be gone is gone: families that were idle then still name those logs.
-        needed.unwrap_or(0).max(self.kept_log)
+        needed.unwrap_or(0).max(self.logs.kept())
     }
 
     /// Number of the oldest log that holds a prepared transaction which is undecided; the largest number if none does.

@@ -6,15 +6,16 @@
 //! reserves [`RESERVED`](super::seqno_times::RESERVED) numbers for the time before.
 
 use super::seqno_times::{STEPS, SeqnoTimes};
-use super::{Engine, FamilySettings};
+use super::state::rank;
+use super::{FamilySet, FamilySettings};
+use crate::info_log::InfoLog;
 use crate::picker::CompactionPlan;
 use crate::version::TableCache;
+use spanlith_base::sync::Mutex;
 use spanlith_base::{MAX_SEQUENCE, Result, SequenceNumber};
-use std::sync::{Arc, PoisonError};
+use spanlith_env::Clock;
+use std::sync::Arc;
 use std::time::Duration;
-
-/// The timer that records, and its period in seconds.
-pub(crate) type TimesTimer = Option<(u64, Box<dyn Send + Sync>)>;
 
 /// Describes what a compaction does with times.
 #[derive(Clone, Default)]
@@ -27,76 +28,67 @@ pub(crate) struct JobTimes {
     pub proximal_after: SequenceNumber,
 }
 
-impl Engine {
-    /// Begins to record, or ends, as the families' options say. To be called when a family comes or its
-    /// options change; `is_new` when the database was created just now.
-    pub(crate) fn keep_times(self: &Arc<Self>, is_new: bool) {
-        if self.c.read_only {
-            return;
+/// The times that a database keeps. Its lock is a leaf.
+pub(crate) struct KeptTimes {
+    clock: Arc<dyn Clock>,
+    times: Mutex<SeqnoTimes>,
+}
+
+impl KeptTimes {
+    /// Nothing is known yet; times are those of `clock`.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
         }
-        let families = self.families.load_full();
-        let spans = || families.iter().map(|f| span_of(&f.settings()));
-        let (shortest, longest) = (spans().filter(|&s| s > 0).min(), spans().max());
-        let mut timer = self
-            .times_timer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let (Some(shortest), Some(longest)) = (shortest, longest) else {
-            *self.times.lock() = SeqnoTimes::default();
-            // Waits for the thread, which takes no lock that is held here.
-            *timer = None;
-            return;
-        };
-        let seqno = self.visible();
-        let now = self.c.env.clock.now_seconds();
-        {
-            let mut times = self.times.lock();
-            if times.is_empty() && is_new && seqno > 1 {
-                *times = SeqnoTimes::spread(seqno, now.saturating_sub(longest), now);
-            } else {
-                times.record(seqno, now, longest);
-            }
-        }
-        let period = shortest.div_ceil(STEPS);
-        if timer.as_ref().is_some_and(|t| t.0 == period) || self.stopping() {
-            return;
-        }
-        let me = Arc::downgrade(self);
-        let tick = Box::new(move || {
-            let me = me.upgrade();
-            me.inspect(|me| me.record_time()).is_some()
-        });
-        *timer = None;
-        let executor = &self.c.env.executor;
-        let started = executor.periodic("times", Duration::from_secs(period), tick);
-        *timer = Some((period, started));
     }
 
-    fn record_time(&self) {
-        let families = self.families.load_full();
+    /// Records that `seqno` was assigned by now, as the options of the families say, or forgets everything if none
+    /// wants to know. A database that was made just now knows by this when its first numbers were assigned. Returns how
+    /// often it is to be recorded from now on. `seqno` is read before the call: what is written meanwhile is not older
+    /// than said.
+    pub(crate) fn begin(
+        &self,
+        families: &FamilySet,
+        seqno: SequenceNumber,
+        is_new: bool,
+    ) -> Option<Duration> {
+        let spans = || families.iter().map(|f| span_of(&f.settings()));
+        let (shortest, longest) = (spans().filter(|&s| s > 0).min(), spans().max());
+        let mut times = self.times.lock();
+        let (Some(shortest), Some(longest)) = (shortest, longest) else {
+            *times = SeqnoTimes::default();
+            return None;
+        };
+        let now = self.clock.now_seconds();
+        if times.is_empty() && is_new && seqno > 1 {
+            *times = SeqnoTimes::spread(seqno, now.saturating_sub(longest), now);
+        } else {
+            times.record(seqno, now, longest);
+        }
+        Some(Duration::from_secs(shortest.div_ceil(STEPS)))
+    }
+
+    /// As [`Self::begin`], later.
+    pub(crate) fn record(&self, families: &FamilySet, seqno: SequenceNumber) {
         let longest = families.iter().map(|f| span_of(&f.settings())).max();
-        // The number first: what is written meanwhile is not older than said.
-        let seqno = self.visible();
-        let now = self.c.env.clock.now_seconds();
+        let now = self.clock.now_seconds();
         if let Some(span) = longest.filter(|&s| s > 0) {
             self.times.lock().record(seqno, now, span);
         }
     }
 
     /// Returns what is known now, for a table of a family; `None` if it keeps no times.
-    pub(crate) fn times_for(&self, settings: &FamilySettings) -> Option<Arc<SeqnoTimes>> {
+    pub(crate) fn of_table(&self, settings: &FamilySettings) -> Option<Arc<SeqnoTimes>> {
         (span_of(settings) > 0).then(|| Arc::new(self.times.lock().clone()))
     }
 
     /// The number from which on entries at the bottom keep theirs, as far as the database knows; no entry
     /// has so large a one if the family keeps no times.
-    pub(crate) fn keep_times_from(&self, settings: &FamilySettings) -> SequenceNumber {
+    pub(crate) fn keep_from(&self, settings: &FamilySettings) -> SequenceNumber {
         match span_of(settings) {
             0 => MAX_SEQUENCE + 1,
-            span => {
-                let oldest = self.c.env.clock.now_seconds().saturating_sub(span);
-                self.times.lock().seqno_before(oldest) + 1
-            }
+            span => self.before(span) + 1,
         }
     }
 
@@ -104,21 +96,29 @@ impl Engine {
     /// if the family keeps nothing out of it. As in RocksDB the first entry that may be young is left out.
     pub(crate) fn young_after(&self, settings: &FamilySettings) -> Option<SequenceNumber> {
         let span = settings.options.preclude_last_level_data_seconds;
-        let oldest = self.c.env.clock.now_seconds().saturating_sub(span);
-        (span > 0).then(|| self.times.lock().seqno_before(oldest) + 1)
+        (span > 0).then(|| self.before(span) + 1)
     }
 
-    /// Gathers the times of a compaction's inputs. A property that cannot be read tells nothing.
+    /// The largest number that is known to be older than `span` seconds.
+    fn before(&self, span: u64) -> SequenceNumber {
+        let oldest = self.clock.now_seconds().saturating_sub(span);
+        self.times.lock().seqno_before(oldest)
+    }
+
+    /// Gathers the times of a compaction's inputs; `oldest_snapshot` is the largest number without a snapshot. A
+    /// property that cannot be read tells nothing.
     ///
     /// # Errors
     /// Of opening an input.
-    pub(crate) fn times_of_inputs(
+    pub(crate) fn of_inputs(
         &self,
         settings: &FamilySettings,
         cache: &TableCache,
         plan: &CompactionPlan,
+        oldest_snapshot: SequenceNumber,
+        log: &InfoLog,
     ) -> Result<JobTimes> {
-        let known = self.keep_times_from(settings);
+        let known = self.keep_from(settings);
         let span = span_of(settings);
         if span == 0 {
             return Ok(JobTimes {
@@ -133,10 +133,10 @@ impl Engine {
             let encoded = &reader.properties().seqno_to_time_mapping;
             if let Err(e) = times.add_encoded(encoded) {
                 let number = file.number;
-                self.c.log.warn(format_args!("table {number}: {e}"));
+                log.warn(format_args!("table {number}: {e}"));
             }
         }
-        let now = self.c.env.clock.now_seconds();
+        let now = self.clock.now_seconds();
         times.settle(now, span);
         // The database may know better than its tables. By its own knowledge the picker chooses tables
         // whose numbers are worth nothing any more: they then have to go.
@@ -147,7 +147,6 @@ impl Engine {
         });
         // What a snapshot sees is more likely to be read than other data, and what lies in the last level
         // stays there.
-        let oldest_snapshot = self.c.snapshots.oldest().unwrap_or(MAX_SEQUENCE);
         let young = young.unwrap_or(MAX_SEQUENCE).min(oldest_snapshot);
         let proximal_after = match &plan.proximal {
             Some(proximal) => young.max(proximal.last_level_through),

@@ -129,7 +129,9 @@ impl Engine {
         if let Some(old) = old
             && let Err(e) = old.finish()
         {
-            self.c.log.warn(format_args!("the trace before: {e}"));
+            self.reporter
+                .log()
+                .warn(format_args!("the trace before: {e}"));
         }
         Ok(())
     }
@@ -141,7 +143,7 @@ impl Engine {
         how: &RecorderOptions,
     ) -> Result<Arc<Recorder>> {
         let clock = self.c.env.clock.clone();
-        Recorder::create(fs, clock, path, how, tell(&self.c.log))
+        Recorder::create(fs, clock, path, how, tell(self.reporter.log()))
     }
 
     /// Begins a trace of looked-up blocks.
@@ -234,7 +236,7 @@ impl Engine {
             self.end_io_trace(),
         ];
         for e in ended.into_iter().filter_map(Result::err) {
-            self.c.log.warn(format_args!("trace: {e}"));
+            self.reporter.log().warn(format_args!("trace: {e}"));
         }
     }
 

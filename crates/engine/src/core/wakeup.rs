@@ -6,12 +6,6 @@
 use crate::options::{CfOptions, DbOptions};
 use std::time::Duration;
 
-/// The timer that looks, and what it was started with.
-pub(crate) struct AgeTimer {
-    pub period: Duration,
-    pub _timer: Box<dyn Send + Sync>,
-}
-
 /// Part of the shortest time by which a compaction may be late.
 const LATE_PART: u64 = 5;
 

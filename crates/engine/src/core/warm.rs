@@ -4,11 +4,13 @@
 //! enters the blocks while it writes them; what is in the cache afterwards is the same, and a table
 //! that cannot be read back puts nothing there.
 
-use super::{Engine, Family, FamilySettings};
+use super::{Family, FamilySettings};
+use crate::info_log::InfoLog;
 use crate::options::PrepopulateBlockCache;
 use crate::version::NewFile;
 use spanlith_base::Result;
 use spanlith_table::ReadParams;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Describes who wrote the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,45 +19,43 @@ pub(crate) enum WrittenBy {
     Compaction,
 }
 
-impl Engine {
-    /// Reads the blocks of new tables into the cache if the options of the family ask for it.
+impl WrittenBy {
+    /// Reads the blocks of new tables into the cache if the options of the family ask for it, until `stopping`.
     pub(crate) fn warm_cache(
-        &self,
+        self,
         family: &Family,
         settings: &FamilySettings,
         files: &[NewFile],
-        by: WrittenBy,
+        (stopping, log): (&AtomicBool, &InfoLog),
     ) {
         let wanted = match settings.table_options.prepopulate_block_cache {
             PrepopulateBlockCache::Disable => false,
-            PrepopulateBlockCache::FlushOnly => by == WrittenBy::Flush,
+            PrepopulateBlockCache::FlushOnly => self == Self::Flush,
             PrepopulateBlockCache::FlushAndCompaction => true,
         };
         if !wanted || family.cache.readers.cache.is_none() {
             return;
         }
         for file in files {
-            if let Err(e) = self.warm_table(family, file.number) {
+            if let Err(e) = warm_table(family, file.number, stopping) {
                 // Who needs the block that failed is told.
                 let number = file.number;
-                self.c
-                    .log
-                    .warn(format_args!("table {number:06} is not cached: {e}"));
+                log.warn(format_args!("table {number:06} is not cached: {e}"));
             }
         }
     }
+}
 
-    fn warm_table(&self, family: &Family, number: u64) -> Result<()> {
-        let version = family.superversion.load().version.clone();
-        let Some((level, at)) = version.locate(number) else {
-            return Ok(());
-        };
-        let reader = family.cache.reader(&version.levels[level].files[at])?;
-        let mut iter = reader.iter(ReadParams::default());
-        iter.seek_to_first();
-        while iter.valid() && !self.stopping() {
-            iter.next();
-        }
-        iter.status()
+fn warm_table(family: &Family, number: u64, stopping: &AtomicBool) -> Result<()> {
+    let version = family.superversion.load().version.clone();
+    let Some((level, at)) = version.locate(number) else {
+        return Ok(());
+    };
+    let reader = family.cache.reader(&version.levels[level].files[at])?;
+    let mut iter = reader.iter(ReadParams::default());
+    iter.seek_to_first();
+    while iter.valid() && !stopping.load(Ordering::Relaxed) {
+        iter.next();
     }
+    iter.status()
 }

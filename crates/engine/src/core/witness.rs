@@ -10,7 +10,6 @@ use super::notes::{ManifestExtent, NotePlace, WITNESS_MAX, Witness};
 use super::{Engine, LeaderState};
 use spanlith_base::Result;
 use spanlith_wal::{LogWriter, WriteBatch};
-use std::sync::atomic::Ordering;
 
 /// Bytes of batches after which a log without syncs is looked at for news of the MANIFEST.
 const LOOK_AGAIN: u64 = 1 << 20;
@@ -70,7 +69,7 @@ impl Engine {
             return Ok(None);
         };
         let clock = &mut leader.witness;
-        let (durable, manifest) = (log.synced_len(), *self.manifest_extent.lock());
+        let (durable, manifest) = (log.synced_len(), self.catalog.extent());
         if durable <= clock.durable && manifest == clock.manifest {
             clock.look_at = leader.log_bytes.saturating_add(LOOK_AGAIN);
             return Ok(None);
@@ -104,7 +103,7 @@ impl Engine {
         let Some(log) = &mut leader.log else {
             return Ok(());
         };
-        let extent = *self.manifest_extent.lock();
+        let extent = self.catalog.extent();
         // The record may have to begin in another block, which moves it: an empty one would not help.
         let witness = Witness {
             durable: log.synced_len(),
@@ -125,7 +124,7 @@ impl Engine {
         if !self.c.options.own.evidence {
             return;
         }
-        let extent = *self.manifest_extent.lock();
+        let extent = self.catalog.extent();
         if let Some(mut leader) = self.leader.try_lock()
             && leader.witness.manifest != extent
             && let Err(e) = self.add_witness(&mut leader)
@@ -138,14 +137,14 @@ impl Engine {
     /// As [`Self::vouch_for_manifest`] behind a flush of what is in no log, so that no log goes that a cut
     /// MANIFEST would ask for. Synced, if that costs next to nothing.
     pub(crate) fn vouch_for_unlogged(&self) {
-        if !self.c.options.own.evidence || !self.has_unlogged.load(Ordering::Relaxed) {
+        if !self.c.options.own.evidence || !self.logs.lacks_writes() {
             return;
         }
         let Some(mut leader) = self.leader.try_lock() else {
             return;
         };
         let is_small = |log: &LogWriter| log.len() - log.synced_len() <= VOUCH_MAX;
-        if !self.old_logs.lock().is_empty() || !leader.log.as_ref().is_some_and(is_small) {
+        if !self.logs.are_closed_synced() || !leader.log.as_ref().is_some_and(is_small) {
             return;
         }
         let done = self.add_witness(&mut leader);
@@ -169,7 +168,7 @@ impl Engine {
             return;
         };
         let (end, durable) = (log.next_offset(), log.synced_len());
-        let extent = *self.manifest_extent.lock();
+        let extent = self.catalog.extent();
         let clock = &mut leader.witness;
         let is_idle = clock.idle_at == end;
         clock.idle_at = end;
@@ -187,7 +186,7 @@ impl Engine {
     /// Adds a witness to the log, unless it has that already or is not to be written.
     /// Requires: leadership.
     fn add_witness(&self, leader: &mut LeaderState) -> Result<()> {
-        let extent = *self.manifest_extent.lock();
+        let extent = self.catalog.extent();
         let Some(log) = &mut leader.log else {
             return Ok(());
         };

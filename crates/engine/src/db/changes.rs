@@ -101,8 +101,8 @@ impl Changes {
         }
         engine.write_out_log()?;
         let mut first = 0;
-        for &n in engine.log_numbers()?.keys() {
-            match engine.start_of_log(n)? {
+        for &n in engine.logs.numbers(&engine.state)?.keys() {
+            match engine.logs.start_of(n)? {
                 Some(start) if first == 0 || start <= since => first = n,
                 Some(_) => break,
                 None => {}
@@ -131,11 +131,11 @@ impl Changes {
     /// # Errors
     /// Those of reading the logs.
     pub fn within_logs(mut self) -> Result<Self> {
-        let logs = self.engine.log_numbers()?;
+        let logs = self.engine.logs.numbers(&self.engine.state)?;
         self.last_log = logs.last_key_value().map(|l| *l.0);
         for &n in logs.keys().rev() {
             // One without a record is none to RocksDB.
-            if self.engine.start_of_log(n)?.is_some() {
+            if self.engine.logs.start_of(n)?.is_some() {
                 self.last_log = Some(n);
                 break;
             }
@@ -146,7 +146,7 @@ impl Changes {
     /// The next batch of the present log: the first one ends at or behind `next`, the others begin there.
     fn look(&mut self, visible: SequenceNumber) -> Result<Found> {
         if self.open.is_none() {
-            self.open = self.engine.follow_log(self.log)?;
+            self.open = self.engine.logs.follow(self.log)?;
         }
         let Some(open) = &mut self.open else {
             return Ok(Found::End);
@@ -202,7 +202,7 @@ impl Changes {
                 true => sequence < self.next,
                 false => last < self.next,
             };
-            let is_ours = is_empty && self.engine.is_own_note(rep, self.log, offset)
+            let is_ours = is_empty && self.engine.logs.is_own_note(rep, self.log, offset)
                 || batch
                     .as_ref()
                     .is_ok_and(|b| is_repeated(b, &self.repeated_mark));
@@ -260,7 +260,7 @@ impl Changes {
     }
 
     fn find_following(&mut self) -> Result<()> {
-        let logs = self.engine.log_numbers()?;
+        let logs = self.engine.logs.numbers(&self.engine.state)?;
         let after = logs.range(self.log + 1..).next().map(|l| *l.0);
         self.following = after.filter(|&n| self.last_log.is_none_or(|last| n <= last));
         Ok(())
@@ -278,8 +278,8 @@ impl Changes {
 /// Returns what was prepared in logs before that one and is not decided there.
 fn sections_before(engine: &Engine, log: FileNumber) -> Result<Sections> {
     let mut sections = Sections::default();
-    for (&number, _) in engine.log_numbers()?.range(..log) {
-        let Some(mut older) = engine.follow_log(number)? else {
+    for (&number, _) in engine.logs.numbers(&engine.state)?.range(..log) {
+        let Some(mut older) = engine.logs.follow(number)? else {
             continue;
         };
         loop {
@@ -313,7 +313,7 @@ impl Db {
     /// # Errors
     /// `NotFound` if nothing that new was written yet; those of reading the logs.
     pub fn changes(&self, since: SequenceNumber) -> Result<Changes> {
-        self.engine().tick_statistic(Ticker::GetupdatessinceCalls);
+        self.engine().reporter.tick(Ticker::GetupdatessinceCalls);
         Changes::new(self.engine(), since)
     }
 
@@ -322,7 +322,7 @@ impl Db {
     /// # Errors
     /// Those of reading the logs.
     pub fn log_files(&self) -> Result<Vec<LogFile>> {
-        self.engine().log_files()
+        self.engine().logs.files(&self.engine().state)
     }
 
     /// The log being written.
@@ -330,6 +330,6 @@ impl Db {
     /// # Errors
     /// Those of reading it; `Io` if the database is closed.
     pub fn current_log_file(&self) -> Result<LogFile> {
-        self.engine().current_log_file()
+        self.engine().logs.current_file(&self.engine().state)
     }
 }

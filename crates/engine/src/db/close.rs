@@ -230,8 +230,7 @@ impl Engine {
     /// Flushes what is in no log, unless the options say not to. Ends a pause, which would keep the
     /// flush waiting.
     fn flush_unlogged(self: &Arc<Self>) -> Result<()> {
-        if !self.has_unlogged.load(Ordering::Relaxed) || self.options().avoid_flush_during_shutdown
-        {
+        if !self.logs.lacks_writes() || self.options().avoid_flush_during_shutdown {
             return Ok(());
         }
         self.state.lock().paused = 0;
@@ -268,7 +267,7 @@ impl Engine {
     /// grown, whose end nothing else would vouch for.
     fn needs_closing(&self, leader: &LeaderState) -> bool {
         let has_records = leader.log.as_ref().is_some_and(|log| !log.is_empty());
-        self.c.options.own.evidence && (has_records || self.manifest.lock().has_grown())
+        self.c.options.own.evidence && (has_records || self.catalog.lock().has_grown())
     }
 
     /// Closes in a child of the process that opened it: writes nothing, takes no lock that a thread of the parent
@@ -325,32 +324,7 @@ impl Engine {
         }
         self.stopping.store(true, Ordering::Relaxed);
         self.changed.notify_all();
-        let timers = [
-            &self.timer,
-            &self.postponed_timer,
-            &self.resume_timer,
-            &self.disk_timer,
-        ];
-        for timer in timers {
-            drop(
-                timer
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner)
-                    .take(),
-            );
-        }
-        drop(
-            self.age_timer
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .take(),
-        );
-        drop(
-            self.times_timer
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .take(),
-        );
+        self.timers.stop();
         let drained = self.drain();
         first = first.and(drained);
         // A resume that is under way sees that the database closes.
@@ -364,7 +338,7 @@ impl Engine {
             };
             first = first.and(closing);
             let synced = if leader.log.as_ref().is_some_and(|l| l.is_synced())
-                && self.old_logs.lock().is_empty()
+                && self.logs.are_closed_synced()
             {
                 Ok(())
             } else {
@@ -383,13 +357,11 @@ impl Engine {
                 first = first.and(closed);
             }
         }
-        self.old_logs.lock().clear();
+        self.logs.unsynced().clear();
         drop(leader);
-        let mut manifest = self.manifest.lock();
-        let is_open = manifest.writer.is_some();
-        if let Some(mut w) = manifest.writer.take() {
-            first = first.and(w.close());
-        }
+        let mut manifest = self.catalog.lock();
+        let is_open = manifest.is_open();
+        first = first.and(manifest.close());
         if is_open && failed.is_none() && self.options().verify_manifest_content_on_close {
             first = first.and(self.verify_manifest(&mut manifest));
         }
@@ -397,8 +369,8 @@ impl Engine {
         self.c.purge.close();
         self.c.dirs.close();
         self.state.lock().closed = true;
-        WrittenBytes::of(self).tell(&self.c.log);
-        self.c.log.info(format_args!("Shutdown complete"));
+        WrittenBytes::of(self).tell(self.reporter.log());
+        self.reporter.log().info(format_args!("Shutdown complete"));
         if let Some(disk) = self.c.speed.as_ref().and_then(|s| s.fs.disk()) {
             // Handles that are left keep it, and must not keep it from others.
             disk.close();

@@ -50,7 +50,7 @@ impl Drop for Purging {
         if let Some(seek) = self.traced.take() {
             self.engine.end_seek(seek);
         }
-        if let Some(s) = &self.engine.c.statistics {
+        if let Some(s) = self.engine.reporter.statistics() {
             s.add(Ticker::NumIteratorDeleted, 1);
         }
         self.engine.c.purge.run_queued();
@@ -82,9 +82,11 @@ impl Cursor {
         // The view holds what it needs; a snapshot kept here would keep compactions from dropping
         // anything newer for as long as the cursor lives.
         options.snapshot = None;
-        if let Some(s) = &engine.c.statistics {
+        if let Some(s) = engine.reporter.statistics() {
             s.add(Ticker::NumIteratorCreated, 1);
-            engine.count_superversion(&family.superversion.load_full());
+            engine
+                .reporter
+                .count_superversion(&family.superversion.load_full());
         }
         let refused = |e: &Error| {
             matches!(
@@ -96,7 +98,7 @@ impl Cursor {
             never_was: iter.as_ref().is_err_and(refused),
             is_special: options.tailing
                 || options.pin_data
-                || engine.c.statistics.is_some()
+                || engine.reporter.statistics().is_some()
                 || family.times.is_some(),
             iter,
             engine: Purging {

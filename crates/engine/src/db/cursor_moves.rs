@@ -75,9 +75,12 @@ impl Cursor {
     }
 
     fn move_untraced(&mut self, to: Move<'_>) -> Result<bool> {
-        let observed = self.engine.is_observed();
+        let observed = self.engine.reporter.is_observed();
         let timed = observed && to.seeks_key();
-        let began = timed.then(|| self.engine.timed()).flatten().map(|t| t.1);
+        let began = timed
+            .then(|| self.engine.reporter.timed())
+            .flatten()
+            .map(|t| t.1);
         let stood = self.iter.as_ref().is_ok_and(DbIter::stands_on_entry);
         let before = self.iter.as_ref().map_or(Passed::default(), |i| i.passed());
         let moved = if self.options.tailing {
@@ -122,7 +125,7 @@ impl Cursor {
                 });
             }
         }
-        if let Some((s, began)) = self.engine.c.statistics.as_ref().zip(began) {
+        if let Some((s, began)) = self.engine.reporter.statistics().zip(began) {
             let took = self.engine.c.env.clock.monotonic_nanos() - began;
             s.record_time(Histogram::DbSeekMicros, took / 1000);
         }
@@ -253,7 +256,7 @@ impl Cursor {
         ] {
             perf::add(counter, n);
         }
-        let Some(s) = &self.engine.c.statistics else {
+        let Some(s) = self.engine.reporter.statistics() else {
             return;
         };
         s.add(moved, 1);

@@ -93,7 +93,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` without `file_checksum_gen_factory`; the first mismatch or failure to read.
     pub fn verify_file_checksums(&self) -> Result<()> {
-        if self.engine().file_checksum() == FileChecksum::None {
+        if FileChecksum::of(&self.engine().c.options) == FileChecksum::None {
             return Err(Error::invalid_argument(
                 "Cannot verify file checksum if options.file_checksum_gen_factory is null",
             ));
@@ -188,7 +188,7 @@ impl Cf {
         let _activity = ReadActivity::VerifyDbChecksum.enter();
         for (_, file) in superversion.version.file_iter() {
             self.family.cache.verify_checksums(file)?;
-            if let Some(s) = &self.engine().c.statistics {
+            if let Some(s) = self.engine().reporter.statistics() {
                 s.add(Ticker::VerifyChecksumReadBytes, file.size);
             }
         }
@@ -205,7 +205,7 @@ impl Cf {
             if function.is_empty() || function == UNKNOWN_CHECKSUM_FUNCTION {
                 return Ok(());
             }
-            engine.file_checksum().verify(fs, path, function, expected)
+            FileChecksum::of(&engine.c.options).verify(fs, path, function, expected)
         };
         for (_, f) in version.file_iter() {
             let path = family.table_path(f.number, f.path_id);

@@ -26,7 +26,7 @@ pub(super) struct Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if let Err(e) = self.engine.close() {
-            self.engine.c.log.warn(format_args!("close: {e}"));
+            self.engine.reporter.log().warn(format_args!("close: {e}"));
         }
     }
 }
@@ -322,7 +322,7 @@ impl Db {
 
     /// Takes back one call of [`Self::disable_manual_compaction`]; the next one if there was none.
     pub fn enable_manual_compaction(&self) {
-        self.engine().enable_manual_compaction();
+        self.engine().switches.enable_manual();
     }
 
     /// Gives up all compactions that run, waits for their end, and lets none begin: they fail with

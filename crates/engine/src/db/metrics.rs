@@ -278,14 +278,11 @@ impl Db {
         let rate = engine.write_pace();
         let (newest_log, older_logs) = {
             let state = engine.state.lock();
-            (
-                state.logs.back().copied(),
-                state.closed_logs.values().sum::<u64>(),
-            )
+            (state.logs.newest(), state.logs.closed_bytes(0))
         };
         // A log that went meanwhile is needed no more.
         let newest_size = newest_log
-            .and_then(|number| engine.c.logs.size(number, LogPlace::Live).ok())
+            .and_then(|number| engine.logs.store().size(number, LogPlace::Live).ok())
             .unwrap_or(0);
         let oldest = engine.c.snapshots.oldest_counted();
         let now = engine.c.env.clock.now_seconds();

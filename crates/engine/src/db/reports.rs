@@ -18,9 +18,9 @@ impl Engine {
     /// Starts, changes or ends the reports if their periods differ from those before.
     pub(crate) fn start_reports(self: &Arc<Self>, before: &DbOptions, now: &DbOptions) {
         let periods = |o: &DbOptions| {
-            let logged = self.c.log.is_enabled(InfoLogLevel::Info);
+            let logged = self.reporter.log().is_enabled(InfoLogLevel::Info);
             let dump = if logged { o.stats_dump_period_sec } else { 0 };
-            let counted = self.c.statistics.is_some();
+            let counted = self.reporter.statistics().is_some();
             let keep = if counted {
                 o.stats_persist_period_sec
             } else {
@@ -33,37 +33,31 @@ impl Engine {
         }
         let (dump, keep) = periods(now);
         let step = gcd(dump, keep);
-        let mut timer = None;
-        if step > 0 && !self.c.read_only {
-            let me = Arc::downgrade(self);
-            let mut seconds = 0u64;
-            let due = move |seconds: u64, period: u64| period > 0 && seconds.is_multiple_of(period);
-            let tick = move || {
-                seconds += step;
-                tick(&me, due(seconds, dump), due(seconds, keep))
-            };
-            let period = Duration::from_secs(step);
-            let executor = &self.c.env.executor;
-            timer = Some(executor.periodic("stats", period, Box::new(tick)));
+        if step == 0 || self.c.read_only {
+            return self.timers.reports.stop();
         }
-        let mut held = self.timer.lock();
-        let slot = held.as_mut().unwrap_or_else(|e| e.get_mut());
-        let old = std::mem::replace(&mut **slot, timer);
-        drop(held);
-        // Waits for a tick that runs; outside the lock.
-        drop(old);
+        let me = Arc::downgrade(self);
+        let mut seconds = 0u64;
+        let due = move |seconds: u64, period: u64| period > 0 && seconds.is_multiple_of(period);
+        let tick = Box::new(move || {
+            seconds += step;
+            tick(&me, due(seconds, dump), due(seconds, keep))
+        });
+        let executor = &*self.c.env.executor;
+        let period = Duration::from_secs(step);
+        self.timers.reports.restart(executor, "stats", period, tick);
     }
 
     /// Writes the statistics of the database and its families to the info log.
     pub(crate) fn dump_stats(&self) {
-        let log = &self.c.log;
+        let log = self.reporter.log();
         log.info(format_args!("------- DUMPING STATS -------"));
         log.info(format_args!("{}", self.db_stats_text()));
         log.info(format_args!("{}", self.write_times_text()));
         for family in self.families.load_full().iter() {
             log.info(format_args!("{}", self.family_report(family)));
         }
-        if let Some(statistics) = &self.c.statistics {
+        if let Some(statistics) = self.reporter.statistics() {
             log.info(format_args!("STATISTICS:\n {}", statistics.text()));
         }
         WrittenBytes::of(self).tell(log);
@@ -71,7 +65,7 @@ impl Engine {
 
     /// Adds the counters of now to the history.
     pub(crate) fn keep_stats(self: &Arc<Self>) {
-        let Some(statistics) = &self.c.statistics else {
+        let Some(statistics) = self.reporter.statistics() else {
             return;
         };
         let now: Vec<u64> = Ticker::ALL.iter().map(|&t| statistics.ticker(t)).collect();

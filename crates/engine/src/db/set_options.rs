@@ -58,7 +58,7 @@ impl Engine {
     fn log_inputs<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) {
         for (name, value) in changes {
             let (name, value) = (name.as_ref(), value.as_ref());
-            self.c.log.info(format_args!("{name}: {value}"));
+            self.reporter.log().info(format_args!("{name}: {value}"));
         }
     }
 
@@ -68,7 +68,7 @@ impl Engine {
         family: &Arc<Family>,
         changes: &[(N, V)],
     ) -> Result<()> {
-        let log = &self.c.log;
+        let log = self.reporter.log();
         if changes.is_empty() {
             let name = &family.name;
             log.warn(format_args!(
@@ -151,7 +151,7 @@ impl Engine {
         self.keep_times(false);
         self.start_age_timer();
         self.changed.notify_all();
-        self.tell_news();
+        self.reporter.tell_stalls();
         Ok(())
     }
 
@@ -160,7 +160,7 @@ impl Engine {
         self: &Arc<Self>,
         changes: &[(N, V)],
     ) -> Result<()> {
-        let log = &self.c.log;
+        let log = self.reporter.log();
         if changes.is_empty() {
             log.warn(format_args!("SetDBOptions(), empty input."));
             return Err(Error::invalid_argument("empty input"));

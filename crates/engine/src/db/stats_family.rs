@@ -102,8 +102,8 @@ impl Engine {
             self.write_batch(&batch, &not_waiting()).map(drop)
         };
         if let Err(e) = fill() {
-            self.c
-                .log
+            self.reporter
+                .log()
                 .warn(format_args!("Writing to persistent stats CF failed -- {e}"));
         }
     }

@@ -9,11 +9,13 @@ use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_out
 use crate::core::{
     CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
     NewTable, Place, Recheck, SizeTally, WrittenBy, is_no_space, panicked, path_of_flush,
-    strips_timestamps,
+    strips_timestamps, watch_spare,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
-use crate::flush::timestamps::{history_low_after, keeps_timestamps, with_smallest_timestamps};
+use crate::flush::timestamps::{
+    history_low_after, keeps_timestamps, read_timestamps, with_smallest_timestamps,
+};
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
 use crate::output::{TableEnd, TableOutput, TableTarget, ValueSink};
@@ -84,7 +86,7 @@ impl Engine {
             persist_timestamps: settings.options.persist_user_defined_timestamps,
             hash_contents: settings.options.paranoid_file_checks,
             charges: family.cache.readers.charges.clone(),
-            counters: self.write_counters(TableCreation::Flush),
+            counters: self.reporter.write_counters(TableCreation::Flush),
             ..BuilderOptions::default()
         }
     }
@@ -94,7 +96,9 @@ impl Engine {
         // Ends the job also if a listener cleared the error: the next write or flush tries again.
         let mut failed = false;
         loop {
-            self.read_timestamps(family);
+            if !self.c.options.atomic_flush {
+                read_timestamps(&self.state, family);
+            }
             let picked = {
                 let mut state = self.state.lock();
                 let stop = failed || state.trouble.stops_work() || self.stopping();
@@ -129,7 +133,7 @@ impl Engine {
                     if postponed {
                         self.watch_postponed();
                     }
-                    self.watch_spare();
+                    watch_spare(&*self.c.env.executor);
                     return;
                 }
                 picked
@@ -146,7 +150,7 @@ impl Engine {
                 }
             }
             for file in &self.c.purge.run() {
-                self.note_deleted(file);
+                self.reporter.note_deleted(file, &self.c.dir);
             }
         }
     }
@@ -253,7 +257,7 @@ impl Engine {
         let mut done = Vec::with_capacity(picked.len());
         let mut progress = Vec::with_capacity(picked.len());
         for p in picked {
-            let number = self.new_file_number();
+            let number = self.catalog.new_file_number();
             let mems: Vec<Arc<MemTable>> = p.imm.iter().map(|i| i.mem.clone()).collect();
             let request = TableRequest {
                 family: &p.family,
@@ -350,7 +354,7 @@ impl Engine {
         let contents = self.retire_logs();
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
         // takes the last of the space, once the error is set.
-        let space = self.check_space();
+        let space = self.c.resources.check_space();
         self.look_at_space();
         if space.is_ok() {
             self.release_flushes(picked);
@@ -358,7 +362,8 @@ impl Engine {
         for (note, built) in &done {
             let files = built.table.as_ref().map(|t| &t.file);
             let files = files.map_or(&[][..], std::slice::from_ref);
-            self.warm_cache(note.family, note.settings, files, WrittenBy::Flush);
+            let until = (&self.stopping, &**self.reporter.log());
+            WrittenBy::Flush.warm_cache(note.family, note.settings, files, until);
         }
         drop(contents);
         space
@@ -470,10 +475,10 @@ impl Engine {
 
     /// Syncs the directory that flushes write to. If logs are in it, too, their names are durable then.
     fn sync_tables_dir(&self, dir: &Path) -> Result<()> {
-        let newest = self.state.lock().logs.back().copied();
+        let newest = self.state.lock().logs.newest();
         self.c.dirs.sync(dir)?;
-        if dir == self.c.wal_dir {
-            self.log_names_are_durable(newest.unwrap_or(0));
+        if dir == self.logs.dir() {
+            self.logs.names_are_durable(newest.unwrap_or(0));
         }
         Ok(())
     }
@@ -548,7 +553,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
     let times = match r.creation {
         // Nothing is known of the time when a log was written.
         TableCreation::Recovery => None,
-        _ => engine.times_for(settings),
+        _ => engine.times.of_table(settings),
     };
     let iter = CompactionIter::new(
         input,
@@ -581,7 +586,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
     let oldest = first_write.filter(|&t| t > 0).min().unwrap_or(now).min(now);
     let compression = settings.levels.compression_for(0);
     let mut options = engine.builder_options(family, settings, r.number, compression, oldest);
-    options.counters = engine.write_counters(r.creation);
+    options.counters = engine.reporter.write_counters(r.creation);
     options.newest_key_time = now;
     match r.creation {
         // What a log held may be of any age, and RocksDB does not tell when the table was made.

@@ -43,7 +43,7 @@ impl Engine {
     /// A flush is about to write its table.
     pub(super) fn note_flush_begin(&self, n: &FlushNote<'_>, mems: &[Arc<MemTable>]) {
         let sum = |of: fn(&MemTable) -> u64| mems.iter().map(|m| of(m)).sum();
-        self.c.log.flush_started(&FlushStarted {
+        self.reporter.log().flush_started(&FlushStarted {
             job: n.job,
             num_memtables: mems.len() as u64,
             total_num_input_entries: n.entries,
@@ -53,7 +53,7 @@ impl Engine {
             num_range_deletes: sum(MemTable::range_deletes),
             flush_reason: n.reason.name(),
         });
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             let memory = sum(|m| m.memory_usage() as u64);
             s.record(Histogram::FlushMemtableMemoryBytes, memory);
             if n.reason == FlushReason::WriteBufferFull {
@@ -63,7 +63,7 @@ impl Engine {
             let bytes = n.payload_bytes + length_bytes(n.payload_bytes, entries);
             s.record(Histogram::FlushMemtableTotalDataSizeBytes, bytes);
         }
-        self.c.listeners.on_flush_begin(|| {
+        self.reporter.listeners().on_flush_begin(|| {
             let none = Arc::new(TableProperties::default());
             self.flush_info(n, None, none)
         });
@@ -94,7 +94,7 @@ impl Engine {
         if let Some(tally) = &built.tally {
             self.adapt(n.family, n.settings, tally);
         }
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             s.add(
                 Ticker::FlushWriteBytes,
                 job.written_bytes + job.blob_written_bytes,
@@ -114,13 +114,13 @@ impl Engine {
         let levels = 0..version.num_levels();
         let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();
         let sealed = n.family.superversion.load().imm.len() as u64;
-        self.c.log.flush_finished(&FlushFinished {
+        self.reporter.log().flush_finished(&FlushFinished {
             job: n.job,
             output_compression: compression.name(),
             lsm_state: &lsm_state,
             immutable_memtables: sealed,
         });
-        self.c.listeners.on_flush_completed(|| FlushInfo {
+        self.reporter.listeners().on_flush_completed(|| FlushInfo {
             blob_compression: n.settings.options.blob_compression_type.as_byte(),
             blob_files: n.family.blob_records(&built.blobs),
             ..self.flush_info(n, file, properties)
@@ -177,7 +177,7 @@ impl Engine {
         let now = self.c.env.clock.monotonic_nanos();
         let decision = family.adaptive.flushed(tally, reads.numbers(), now, &facts);
         if let Some(d) = decision {
-            self.c.log.info(format_args!(
+            self.reporter.log().info(format_args!(
                 "[{}] values are separated from {} bytes on, from {} before: of those of {} bytes and more \
                  separation saves {:.0} us of writing and costs {:.0} us of reading",
                 family.name,
@@ -193,7 +193,7 @@ impl Engine {
     /// Blob files were written and installed.
     pub(crate) fn note_blob_files(&self, family: &Family, job: u64, files: &[BlobFileAddition]) {
         for file in files {
-            self.c.log.blob_file_creation(&BlobFileCreation {
+            self.reporter.log().blob_file_creation(&BlobFileCreation {
                 job,
                 cf_name: &family.name,
                 file_number: file.number,
@@ -202,14 +202,16 @@ impl Engine {
                 checksum: &file.checksum_value,
                 checksum_function: &file.checksum_method,
             });
-            self.c.listeners.on_blob_file_created(|| BlobFileInfo {
-                cf_name: family.name.clone(),
-                path: family.cache.paths.blob(file.number),
-                job,
-                number: file.number,
-                count: file.total_count,
-                bytes: file.total_bytes,
-            });
+            self.reporter
+                .listeners()
+                .on_blob_file_created(|| BlobFileInfo {
+                    cf_name: family.name.clone(),
+                    path: family.cache.paths.blob(file.number),
+                    job,
+                    number: file.number,
+                    count: file.total_count,
+                    bytes: file.total_bytes,
+                });
         }
     }
 
@@ -222,7 +224,7 @@ impl Engine {
             .map(|b| format!("{b:02X}"))
             .collect();
         let checksum_function = String::from_utf8_lossy(&file.file_checksum_func_name);
-        self.c.log.table_file_creation(&TableFileCreation {
+        self.reporter.log().table_file_creation(&TableFileCreation {
             job,
             cf_name: &family.name,
             file_number: file.number,
@@ -233,13 +235,15 @@ impl Engine {
             properties,
             result: &Ok(()),
         });
-        self.c.listeners.on_table_file_created(|| TableFileInfo {
-            cf_name: family.name.clone(),
-            path: family.table_path(file.number, file.path_id),
-            job,
-            bytes: file.size,
-            properties: properties.clone(),
-            result: Ok(()),
-        });
+        self.reporter
+            .listeners()
+            .on_table_file_created(|| TableFileInfo {
+                cf_name: family.name.clone(),
+                path: family.table_path(file.number, file.path_id),
+                job,
+                bytes: file.size,
+                properties: properties.clone(),
+                result: Ok(()),
+            });
     }
 }

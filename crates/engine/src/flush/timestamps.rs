@@ -9,17 +9,13 @@
 //! in the memtables, as long as no writer has to wait in turn.
 
 use crate::core::{
-    Engine, Family, FamilySettings, FamilyState, Immutable, StallCondition, StallInput,
+    Family, FamilySettings, FamilyState, Immutable, StallCondition, StallInput, StateMutex,
     each_timestamp, stall_condition, stall_input, strips_timestamps,
 };
 use spanlith_base::timestamp::{decode_u64_timestamp, encode_u64_timestamp, put_padded};
 use spanlith_base::{Comparator, ValueType, keys};
 use spanlith_memtable::MemTable;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
-
-/// How often a flush that waits is looked at again: RocksDB's pause.
-const POSTPONED_PERIOD: Duration = Duration::from_millis(100);
+use std::sync::Arc;
 
 /// A user key with the smallest timestamp in the place of its own.
 fn with_smallest(comparator: &Comparator, user_key: &[u8]) -> Vec<u8> {
@@ -87,7 +83,7 @@ fn newest_timestamp(c: &Comparator, mem: &Arc<MemTable>) -> Option<u64> {
 }
 
 /// Returns whether a flush of the family waits: its memtables hold timestamps that `full_history_ts_low` still
-/// keeps readable, and waiting stalls no writer. To be asked after [`Engine::read_timestamps`].
+/// keeps readable, and waiting stalls no writer. To be asked after [`read_timestamps`].
 pub(super) fn keeps_timestamps(f: &FamilyState) -> bool {
     let low = &f.version.history_low;
     if f.flush_at_once || low.is_empty() || !strips_timestamps(&f.family, &f.settings) {
@@ -111,48 +107,20 @@ pub(super) fn keeps_timestamps(f: &FamilyState) -> bool {
     stall_condition(&input) == StallCondition::Normal
 }
 
-impl Engine {
-    /// Reads the timestamps of sealed memtables whose flush they may hold back. Not under a lock.
-    pub(super) fn read_timestamps(&self, family: &Family) {
-        if family.comparator.timestamp_size() == 0 || self.c.options.atomic_flush {
-            return;
-        }
-        let sealed: Vec<Immutable> = {
-            let state = self.state.lock();
-            let f = state.family(family.id).filter(|f| {
-                !f.version.history_low.is_empty() && strips_timestamps(family, &f.settings)
-            });
-            f.map(|f| f.imm.clone()).unwrap_or_default()
-        };
-        for i in sealed {
-            i.newest_timestamp
-                .get_or_init(|| newest_timestamp(&family.comparator, &i.mem));
-        }
+/// Reads the timestamps of sealed memtables whose flush they may hold back. Takes the state mutex, and reads without it.
+pub(super) fn read_timestamps(state: &StateMutex, family: &Family) {
+    if family.comparator.timestamp_size() == 0 {
+        return;
     }
-
-    /// Has flushes that wait looked at again from time to time: the first write to a mutable memtable may
-    /// end the wait, and tells nobody.
-    pub(super) fn watch_postponed(self: &Arc<Self>) {
-        let mut timer = self
-            .postponed_timer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if timer.is_some() || self.stopping() {
-            return;
-        }
-        let me = Arc::downgrade(self);
-        let tick = Box::new(move || {
-            let Some(me) = me.upgrade() else {
-                return false;
-            };
-            let mut state = me.state.lock();
-            for f in state.families.values_mut() {
-                f.flush_postponed = false;
-            }
-            me.schedule(&mut state);
-            true
+    let sealed: Vec<Immutable> = {
+        let state = state.lock();
+        let f = state.family(family.id).filter(|f| {
+            !f.version.history_low.is_empty() && strips_timestamps(family, &f.settings)
         });
-        let executor = &self.c.env.executor;
-        *timer = Some(executor.periodic("postponed", POSTPONED_PERIOD, tick));
+        f.map(|f| f.imm.clone()).unwrap_or_default()
+    };
+    for i in sealed {
+        i.newest_timestamp
+            .get_or_init(|| newest_timestamp(&family.comparator, &i.mem));
     }
 }

@@ -6,7 +6,7 @@
 //! runs or is queued, in the order of asking where two lists have a family in common. A try that failed is listed
 //! again.
 
-use crate::core::{DbState, Engine, Family, LeaderState, Place, Together, panicked};
+use crate::core::{DbState, Engine, Family, LeaderState, Place, Together, panicked, watch_spare};
 use crate::flush::job::Picked;
 use crate::listener::FlushReason;
 use spanlith_base::{ErrorKind, Result};
@@ -159,9 +159,9 @@ impl Engine {
             break;
         }
         for file in &self.c.purge.run() {
-            self.note_deleted(file);
+            self.reporter.note_deleted(file, &self.c.dir);
         }
-        self.watch_spare();
+        watch_spare(&*self.c.env.executor);
     }
 
     /// Before all others, which have waited for this one's families.

@@ -16,7 +16,6 @@ use spanlith_base::{Error, FileNumber, Result};
 use spanlith_table::{CacheCharges, ReaderOptions};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Looks at a MANIFEST that is replaced again and again.
 const LOOKS: usize = 4;
@@ -69,14 +68,14 @@ impl Engine {
             report.tables, report.blob_files, report.logs, report.bytes
         );
         match bad {
-            0 => self.c.log.info(format_args!("{text}")),
-            _ => self.c.log.warn(format_args!("{text}")),
+            0 => self.reporter.log().info(format_args!("{text}")),
+            _ => self.reporter.log().warn(format_args!("{text}")),
         }
         for f in report.problems() {
             let at = f.offset.map_or_else(String::new, |o| format!(" at {o}"));
             let (file, what) = (&f.file, &f.what);
-            self.c
-                .log
+            self.reporter
+                .log()
                 .warn(format_args!("verification: {file}{at}: {what}"));
         }
         Ok(report)
@@ -98,14 +97,14 @@ impl Engine {
                 break;
             }
             // Another one becomes current at this moment: wait until that is done.
-            drop(self.manifest.lock());
+            drop(self.catalog.lock());
         }
         for (_, family) in families {
             verifier.family(family)?;
         }
         for live in logs {
             let number = live.number;
-            let path = self.log_path(number);
+            let path = self.logs.path(number);
             if self.is_gone(number)? {
                 continue;
             }
@@ -132,7 +131,7 @@ impl Engine {
 
     /// How much of which MANIFEST is durable.
     fn extent_to_verify(&self, verifier: &mut Verifier<'_>) -> ManifestExtent {
-        let known = *self.manifest_extent.lock();
+        let known = self.catalog.extent();
         if known.number != 0 {
             return known;
         }
@@ -142,7 +141,7 @@ impl Engine {
             Err(e) => {
                 let name = filenames::CURRENT_FILE;
                 verifier.add(Finding::from_error(name, None, &e));
-                self.manifest_number.load(Ordering::Relaxed)
+                self.catalog.manifest_number()
             }
         };
         ManifestExtent { number, size: 0 }
@@ -151,15 +150,15 @@ impl Engine {
     /// Returns whether nobody needs a log any more.
     fn is_gone(&self, number: FileNumber) -> Result<bool> {
         if self.c.read_only {
-            return Ok(self.c.env.fs.entry(&self.log_path(number))?.is_none());
+            return Ok(self.c.env.fs.entry(&self.logs.path(number))?.is_none());
         }
-        Ok(!self.state.lock().logs.contains(&number))
+        Ok(!self.state.lock().logs.contains(number))
     }
 
     fn logs_to_verify(&self) -> Result<Vec<LiveLog>> {
         if self.c.read_only {
             let least = self.state.lock().min_log_number();
-            let all = self.log_numbers()?.into_iter();
+            let all = self.logs.numbers(&self.state)?.into_iter();
             let live = all.filter(|&(n, is_archived)| !is_archived && n >= least);
             let live = live.map(|(number, _)| LiveLog {
                 number,
@@ -173,12 +172,12 @@ impl Engine {
             let log = leader.log.as_ref();
             log.map(|log| (log.log_number(), log.len() - log.buffered()))
         };
-        let cuts = self.manifest.lock().cuts.clone();
+        let cuts = self.catalog.lock().logs().cuts.clone();
         let state = self.state.lock();
-        let of = |&number: &FileNumber| {
-            let written = match (state.closed_logs.get(&number), current) {
-                (Some(_), _) if number < state.first_own_log => None,
-                (Some(&size), _) => Some(size),
+        let of = |number: FileNumber| {
+            let written = match (state.logs.closed_size(number), current) {
+                (Some(_), _) if !state.logs.is_own(number) => None,
+                (Some(size), _) => Some(size),
                 (None, Some((n, written))) if number == n => Some(written),
                 // It came since.
                 _ => return None,

@@ -20,8 +20,8 @@ use crate::blob::{
 use crate::core::{Engine, Family, FamilySettings, SizeTally, supported_codec};
 use crate::options::{KvsepMode, KvsepRanges, PrepopulateBlobCache};
 use crate::picker::BlobFileSet;
-use crate::version::Version;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
+use crate::version::{FileChecksum, Version};
 use spanlith_base::stats::Ticker;
 use spanlith_base::wide_columns::{ColumnKind, WideColumn, WideColumns, encode_sorted};
 use spanlith_base::{Comparator, Error, FileNumber, Pinned, Result, ValueType, keys};
@@ -330,7 +330,7 @@ impl<'a> ValueSink<'a> {
         left.number = pointer.file;
         left.count += 1;
         left.bytes += (RECORD_HEADER_LEN + user_key.len()) as u64 + pointer.size;
-        if let Some(stats) = &self.engine.c.statistics {
+        if let Some(stats) = self.engine.reporter.statistics() {
             stats.add(Ticker::BlobdbGcNumKeysRelocated, 1);
             stats.add(Ticker::BlobdbGcBytesRelocated, pointer.size);
         }
@@ -351,12 +351,12 @@ impl<'a> ValueSink<'a> {
         let writer = match &mut self.open {
             Some(writer) => writer,
             None => {
-                let number = self.engine.new_file_number();
+                let number = self.engine.catalog.new_file_number();
                 let path = self.family.cache.paths.blob(number);
                 let io = &self.engine.c.io;
                 let file = io.create_table(&path, self.activity, self.engine.is_held_up(), None)?;
                 self.created.push(number);
-                let (file, sum) = self.engine.file_checksum().watch(file);
+                let (file, sum) = FileChecksum::of(&self.engine.c.options).watch(file);
                 let compression = separation.codec.as_byte();
                 let parts = (number, file, sum);
                 self.open
@@ -376,7 +376,7 @@ impl<'a> ValueSink<'a> {
     fn close_file(&mut self) -> Result<()> {
         if let Some(writer) = self.open.take() {
             let addition = writer.finish()?;
-            if let Some(stats) = &self.engine.c.statistics {
+            if let Some(stats) = self.engine.reporter.statistics() {
                 stats.add(Ticker::BlobdbBlobFileSynced, 1);
                 stats.add(
                     Ticker::BlobdbBlobFileBytesWritten,
@@ -441,7 +441,7 @@ impl Relocation {
                 let ahead = Arc::new(ReadAheadFile::new(file, self.readahead));
                 let family = ExpectedFamily::Id(family.id);
                 let reader = BlobFileReader::open(ahead, family)?;
-                vacant.insert(reader.counting(engine.c.statistics.clone()))
+                vacant.insert(reader.counting(engine.reporter.shared_statistics()))
             }
         };
         reader.get(user_key, pointer, true)

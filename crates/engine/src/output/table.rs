@@ -4,7 +4,7 @@
 //! calls: entries ascending, [`TableOutput::settle`], range tombstones, [`TableOutput::finish`].
 
 use crate::core::{CoveredBytes, Engine, Family, FileBounds, NewTable, Recheck, SeqnoTimes};
-use crate::version::{BLOB_REFS, FileSum, IoTimes, NewFile};
+use crate::version::{BLOB_REFS, FileChecksum, FileSum, IoTimes, NewFile};
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, Result};
 use spanlith_env::IoActivity;
@@ -58,7 +58,7 @@ impl TableOutput {
         let io = &engine.c.io;
         let is_urgent = engine.is_held_up();
         let file = io.create_table(target.path, target.activity, is_urgent, target.io_times)?;
-        let (file, sum) = engine.file_checksum().watch(file);
+        let (file, sum) = FileChecksum::of(&engine.c.options).watch(file);
         let number = options.file_number;
         let builder = TableBuilder::new(options, file);
         let bounds = FileBounds::new(&builder);
@@ -176,7 +176,8 @@ impl TableOutput {
         }
         file.path_id = end.path_id;
         describe(&mut file);
-        engine.recheck_table(end.family, end.checks, &file, &summary)?;
+        let how = (&engine.c.env.fs, &engine.c.options);
+        end.checks.verify(how, end.family, &file, &summary)?;
         let properties = Arc::new(summary.properties);
         Ok(NewTable { file, properties })
     }

@@ -94,7 +94,7 @@ impl<'a> Observer<'a> {
 impl Engine {
     pub(super) fn observer(&self) -> Observer<'_> {
         Observer {
-            statistics: self.c.statistics.as_deref(),
+            statistics: self.reporter.statistics(),
             clock: &*self.c.env.clock,
         }
     }
@@ -108,7 +108,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Answer {
         options.check_purpose(ReadPurpose::Get)?;
-        let began = self.timed();
+        let began = self.reporter.timed();
         let observer = self.observer();
         let clock = &self.c.env.clock;
         let _cpu = perf::timer(PerfCounter::GetCpuNanos, PerfTime::Cpu, || {
@@ -120,7 +120,7 @@ impl Engine {
         } else {
             let timer = observer.time(PerfCounter::GetSnapshotTime);
             let sv = family.superversion.load_full();
-            self.count_superversion(&sv);
+            self.reporter.count_superversion(&sv);
             let sv = self.in_tier(family, sv, options.read_tier);
             let snapshot = self.read_sequence(options)?;
             drop(timer);
@@ -140,7 +140,7 @@ impl Engine {
         perf::add(PerfCounter::GetReadBytes, bytes);
         observer.record(Histogram::BytesPerRead, bytes);
         drop(timer);
-        self.record_since(began, Histogram::DbGetMicros);
+        self.reporter.record_since(began, Histogram::DbGetMicros);
         match answer {
             Ok(Some(value)) if family.times.is_some() => shown(value).map(Some),
             answer => answer,
@@ -151,7 +151,7 @@ impl Engine {
     #[cold]
     pub(super) fn count_multi_get(&self, keys: usize, outcome: &Outcome) {
         perf::add(PerfCounter::MultigetReadBytes, outcome.value_bytes);
-        let Some(s) = &self.c.statistics else {
+        let Some(s) = self.reporter.statistics() else {
             return;
         };
         s.add(Ticker::NumberMultigetGet, 1);

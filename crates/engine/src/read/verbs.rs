@@ -40,7 +40,7 @@ const CONSISTENT_TRIES: usize = 3;
 impl Engine {
     #[inline]
     pub(super) fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
-        let is_counted = self.is_observed() || self.c.watchers.blocks.is_on();
+        let is_counted = self.reporter.is_observed() || self.c.watchers.blocks.is_on();
         self.context_counted(family, options, is_counted)
     }
 
@@ -129,17 +129,15 @@ impl Engine {
     ) -> Arc<SuperVersion> {
         let some = &superversion;
         match tier {
-            ReadTier::Persisted if self.has_unlogged.load(Ordering::Relaxed) => {
-                Arc::new(SuperVersion {
-                    mem: some.settings.new_memtable(&family.comparator),
-                    imm: Vec::new(),
-                    version: some.version.clone(),
-                    settings: some.settings.clone(),
-                    history_low: some.history_low.clone(),
-                    number: 0,
-                    asks_in_turn: some.asks_in_turn,
-                })
-            }
+            ReadTier::Persisted if self.logs.lacks_writes() => Arc::new(SuperVersion {
+                mem: some.settings.new_memtable(&family.comparator),
+                imm: Vec::new(),
+                version: some.version.clone(),
+                settings: some.settings.clone(),
+                history_low: some.history_low.clone(),
+                number: 0,
+                asks_in_turn: some.asks_in_turn,
+            }),
             _ => superversion,
         }
     }
@@ -181,7 +179,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
-        if self.is_observed() {
+        if self.reporter.is_observed() {
             return self.get_observed(family, key, options);
         }
         if options.is_special() || family.is_special {
@@ -299,7 +297,7 @@ impl Engine {
         let is_unusual = options.is_special()
             || family.is_special
             || self.is_gate(gate::TRACE_READS)
-            || self.is_observed();
+            || self.reporter.is_observed();
         if is_unusual {
             let value = self.get(family, key, options)?;
             return Ok(value.map(|value| part_of(&value, range)));
@@ -481,7 +479,7 @@ impl Engine {
         let mut context = self.context(part.family, options);
         context.params.activity = ReadActivity::MultiGet;
         let observed = context.params.is_counted;
-        let began = observed.then(|| self.timed()).flatten();
+        let began = observed.then(|| self.reporter.timed()).flatten();
         let limits = BatchLimits {
             value_bytes: options.value_size_soft_limit,
             proceed: &|| self.check_deadline(options),
@@ -489,9 +487,11 @@ impl Engine {
         };
         let outcome = sv.multi_get(part.keys, sequence, &context, &limits, sink);
         if observed {
-            self.count_superversion(&part.family.superversion.load_full());
+            self.reporter
+                .count_superversion(&part.family.superversion.load_full());
             self.count_multi_get(part.keys.len(), &outcome);
-            self.record_since(began, Histogram::DbMultigetMicros);
+            self.reporter
+                .record_since(began, Histogram::DbMultigetMicros);
         }
         outcome.stopped
     }
@@ -686,8 +686,9 @@ impl Engine {
             ));
         }
         let mut params = options.params();
-        params.is_counted =
-            self.c.statistics.is_some() || perf::was_raised() || self.c.watchers.blocks.is_on();
+        params.is_counted = self.reporter.statistics().is_some()
+            || perf::was_raised()
+            || self.c.watchers.blocks.is_on();
         params.activity = ReadActivity::Iterator;
         let mut superversion = family.superversion.load_full();
         if let Some(timestamp) = &options.timestamp

@@ -3,8 +3,8 @@
 use super::manifest::RecoveredFamily;
 use super::request::OpenRequest;
 use crate::core::{
-    Company, Components, DbState, Directories, Engine, LeaderState, ManifestState, MemSlot,
-    PurgeQueue, SnapshotList, WitnessClock, host_name, new_session_id,
+    Catalog, Company, Components, DbState, Directories, Engine, EngineParts, LeaderState, LogList,
+    LogSet, MemSlot, PurgeQueue, Reporter, SnapshotList, WitnessClock, host_name, new_session_id,
 };
 use crate::info_log::InfoLog;
 use crate::options::AtOpen;
@@ -51,7 +51,6 @@ pub(super) fn assemble(
         purge: parts.purge,
         io: parts.io,
         resources: request.resources.clone(),
-        log: parts.log,
         snapshots: Arc::new(SnapshotList::default()),
         lock: parts.lock,
         db_id: parts.db_id,
@@ -59,22 +58,34 @@ pub(super) fn assemble(
         host_id,
         read_only: request.read_only,
         is_secondary: request.secondary.is_some(),
-        statistics: request.statistics.clone(),
-        listeners: request.listeners.clone(),
         env,
         dir: request.dir.clone(),
-        wal_dir: request.wal_dir(),
-        logs: Arc::new(log_files(request, &dirs)),
         dirs,
         options: request.options.at_open(),
         watchers: request.watchers.clone(),
         speed: request.speed.clone().filter(|s| s.fs.disk().is_some()),
+    };
+    let c = &components;
+    let store = Arc::new(log_files(request, &c.dirs));
+    let clock = c.env.clock.clone();
+    let (listeners, statistics) = (request.listeners.clone(), request.statistics.clone());
+    let engine_parts = EngineParts {
+        reporter: Reporter::new(parts.log, listeners, statistics, clock),
+        catalog: Catalog::new(
+            c.env.clone(),
+            c.dir.clone(),
+            c.dirs.clone(),
+            c.options.own.evidence,
+            (parts.manifest_number, parts.next_file),
+        ),
+        logs: LogSet::new(store, request.wal_dir(), &c.db_id, &c.options),
     };
     let mut slots = Vec::with_capacity(families.len());
     let mut states = BTreeMap::new();
     for f in families {
         let state = Engine::new_family(
             &components,
+            &engine_parts.reporter,
             f.id,
             &f.request,
             f.version,
@@ -105,27 +116,13 @@ pub(super) fn assemble(
         untold: Vec::new(),
     };
     let mut state = DbState::new(states, parts.last_sequence);
-    state.kept_log = parts.first_log;
+    state.logs = LogList::new(parts.first_log);
     state.max_family = parts.max_family;
-    let manifest = ManifestState {
-        writer: None,
-        number: parts.manifest_number,
-        compact_size: 0,
-        first_size: 0,
-        cuts: BTreeMap::new(),
-        ends: BTreeMap::new(),
-        oldest_log: 0,
-        // What older logs were is checked above; they are replayed and gone when the next MANIFEST
-        // begins.
-        tracked: BTreeMap::new(),
-    };
     Engine::new(
         components,
+        engine_parts,
         leader,
-        manifest,
         state,
-        0,
-        parts.next_file,
         request.options.clone(),
     )
 }

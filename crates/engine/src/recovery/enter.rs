@@ -109,7 +109,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
 /// The info log of an open for reading: only one that follows a writer has any, in a directory of its own.
 fn reader_log(request: &OpenRequest) -> Result<Arc<InfoLog>> {
     if let Some(before) = &request.before {
-        return Ok(before.c.log.clone());
+        return Ok(before.reporter.log().clone());
     }
     match (&request.secondary, &request.logger) {
         (None, _) => Ok(InfoLog::none()),

@@ -95,7 +95,7 @@ impl Engine {
             "log {oldest:06} is gone, which MANIFEST {manifest:06} says recovery needs, and log \
              {later:06} is there: the MANIFEST has lost its last records, or the log was taken away"
         ))
-        .with_path(&self.log_path(oldest)))
+        .with_path(&self.logs.path(oldest)))
     }
 
     /// Returns whether another process has written the MANIFEST, or another one, since it was read: a database

@@ -66,7 +66,7 @@ pub(super) fn finish(
         }
         keep_ends(engine, &replayed.dropped, &replayed.ends, &mut edits);
     }
-    let number = engine.new_file_number();
+    let number = engine.catalog.new_file_number();
     let mut log = engine.create_log(number)?;
     if engine.c.options.track_and_verify_wals
         && let Some(before) = replayed.last_log
@@ -94,30 +94,26 @@ pub(super) fn finish(
         log.add_record(batch.as_bytes())?;
         leader.last_record = batch.sequence();
         log.sync()?;
-        engine.c.logs.sync_names(LogPlace::Live)?;
-        engine.log_names_are_durable(log.log_number());
+        engine.logs.store().sync_names(LogPlace::Live)?;
+        engine.logs.names_are_durable(log.log_number());
     }
     leader.log = Some(log);
     leader.witness = WitnessClock::new(engine.witness_spacing());
     let mut sizes = Vec::with_capacity(logs.len());
     for &n in logs {
-        sizes.push((n, engine.c.logs.size(n, LogPlace::Live)?));
+        sizes.push((n, engine.logs.store().size(n, LogPlace::Live)?));
     }
     {
         let mut state = engine.state.lock();
         // Those that are needed stay; the others go when the edits are written.
-        state.closed_logs.extend(sizes);
-        state.logs.extend(logs);
-        state.logs.push_back(number);
-        state.first_own_log = number;
+        state.logs.add_replayed(&sizes);
+        state.logs.begin_apart(number, None);
         state.prepared = replayed.prepared;
     }
     drop(leader);
     engine.log_and_apply_all(edits, |state| {
         // Their files are put away as what is obsolete.
-        let keep = state.kept_log;
-        state.logs.retain(|&n| n >= keep);
-        state.closed_logs.retain(|&n, _| n >= keep);
+        state.logs.take_dead();
     })?;
     Ok(())
 }
@@ -140,18 +136,18 @@ fn keep_ends(
     }
     let whole = ends.iter().filter(|(_, end)| end.1 && end.0 > 0);
     let whole = whole.map(|(&n, end)| (n, end.0));
-    engine.state.lock().log_ends.extend(whole);
+    engine.state.lock().logs.note_ends(whole);
 }
 
 /// Everything that an open returned survives every later crash, so logs that stay are synced first.
 fn sync_kept_logs(engine: &Engine, logs: &[u64]) -> Result<()> {
     for &n in logs {
-        let file = engine.c.logs.reopen(n)?;
+        let file = engine.logs.store().reopen(n)?;
         let mut log = LogWriter::new(file, n);
         log.sync()?;
         log.close()?;
     }
-    engine.c.logs.sync_names(LogPlace::Live)
+    engine.logs.store().sync_names(LogPlace::Live)
 }
 
 /// Makes the replayed entries of a family its mutable memtable.

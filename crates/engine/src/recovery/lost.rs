@@ -12,13 +12,12 @@
 
 use super::evidence::Dropped;
 use super::replay::Replayed;
-use crate::core::Engine;
+use crate::core::{DroppedRecords, Engine};
 use crate::listener::DroppedTail;
 use crate::version::filenames;
 use spanlith_base::{Error, Result};
 use spanlith_env::{FileSystem, IoActivity, RandomAccessFile};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 /// Directory for files that are put aside, within that of the files.
 pub(crate) const LOST_DIR: &str = "lost";
@@ -139,21 +138,25 @@ impl Engine {
                 true => self.keep_tail(d, &mut left)?,
                 false => None,
             };
-            self.dropped.bytes.fetch_add(d.bytes, Ordering::Relaxed);
-            self.dropped.records.fetch_add(d.records, Ordering::Relaxed);
-            self.c.log.warn(format_args!(
+            self.logs.note_dropped(DroppedRecords {
+                bytes: d.bytes,
+                records: d.records,
+            });
+            self.reporter.log().warn(format_args!(
                 "log {:06} dropped at offset {}, {} bytes with {} records or more: {}; recovery mode \
                  is {}",
                 d.log, d.offset, d.bytes, d.records, d.why, self.c.options.wal_recovery_mode
             ));
-            self.c.listeners.on_recovery_dropped_tail(|| DroppedTail {
-                path: self.log_path(d.log),
-                offset: d.offset,
-                bytes: d.bytes,
-                records: d.records,
-                reason: d.why.clone(),
-                copy: kept,
-            });
+            self.reporter
+                .listeners()
+                .on_recovery_dropped_tail(|| DroppedTail {
+                    path: self.logs.path(d.log),
+                    offset: d.offset,
+                    bytes: d.bytes,
+                    records: d.records,
+                    reason: d.why.clone(),
+                    copy: kept,
+                });
         }
         Ok(())
     }
@@ -177,12 +180,12 @@ impl Engine {
         if d.bytes == 0 || d.bytes > *left {
             return Ok(None);
         }
-        let path = self.log_path(d.log);
+        let path = self.logs.path(d.log);
         let file = fs.open_random(&path)?;
         if is_zero(&*file, d.offset)? {
             return Ok(None);
         }
-        let dir = &self.c.wal_dir;
+        let dir = self.logs.dir();
         let lost = dir.join(LOST_DIR);
         let name = format!("{}.{}", filenames::log_file_name(d.log), d.offset);
         if fs.entry(&lost)?.is_some() {
@@ -246,10 +249,10 @@ impl Engine {
             bytes -= size;
             match fs.delete(&path) {
                 Ok(()) => self
-                    .c
-                    .log
+                    .reporter
+                    .log()
                     .info(format_args!("deleted lost {}", path.display())),
-                Err(e) => self.c.log.warn(format_args!("{e}")),
+                Err(e) => self.reporter.log().warn(format_args!("{e}")),
             }
         }
     }

@@ -35,7 +35,6 @@ use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Last eight bytes of a finished block-based table.
 const TABLE_MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
@@ -131,12 +130,12 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
     let (versions, log_number) = {
         let state = engine.state.lock();
         let versions = state.families.values().map(|f| f.version.clone());
-        (versions.collect::<Vec<_>>(), state.kept_log)
+        (versions.collect::<Vec<_>>(), state.logs.kept())
     };
     // MANIFESTs get their numbers under the lock: those from `next` on are being written now.
     let (manifest, next) = {
-        let manifest = engine.manifest.lock();
-        (manifest.number, engine.next_file.load(Ordering::Relaxed))
+        let manifest = engine.catalog.lock();
+        (manifest.number(), engine.catalog.next_file())
     };
     let live = |n: u64| versions.iter().any(|v| v.locate(n).is_some());
     let moved = moved_tables(engine);
@@ -144,9 +143,9 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
     let best_efforts = engine.c.options.best_efforts_recovery;
     let fs = &engine.c.env.fs;
     let names = fs.list(&engine.c.dir)?;
-    let logs = match engine.c.wal_dir == engine.c.dir {
+    let logs = match engine.logs.dir() == engine.c.dir {
         true => names.clone(),
-        false => fs.list(&engine.c.wal_dir)?,
+        false => fs.list(engine.logs.dir())?,
     };
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     for dir in other_dirs(engine) {
@@ -180,7 +179,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
                 if best_efforts && !live(n) && !live_blob(n) && !explanation.was_deleted(n) =>
             {
                 engine.put_aside(path)?;
-                let log = &engine.c.log;
+                let log = engine.reporter.log();
                 log.warn(format_args!(
                     "{name} is not part of what was recovered: put aside"
                 ));
@@ -208,52 +207,63 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
                 false => fs.delete(path),
             };
             match gone {
-                Ok(()) => engine.c.log.info(format_args!("deleted obsolete {name}")),
+                Ok(()) => engine
+                    .reporter
+                    .log()
+                    .info(format_args!("deleted obsolete {name}")),
                 // Found again at the next open.
-                Err(e) => engine.c.log.warn(format_args!("cannot delete {name}: {e}")),
+                Err(e) => engine
+                    .reporter
+                    .log()
+                    .warn(format_args!("cannot delete {name}: {e}")),
             }
         }
     }
     // Of a new MANIFEST its first record says how long it is; of one that is continued, only the log can.
-    let is_continued = engine.manifest.lock().has_grown();
+    let is_continued = engine.catalog.lock().has_grown();
     if is_continued {
         engine.vouch_for_manifest();
     }
     let mut is_away = false;
     for name in &logs {
         let Some(FileKind::Log(n)) = parse_file_name(name) else {
-            if engine.c.wal_dir != engine.c.dir && is_trash(engine, name) {
+            if engine.logs.dir() != engine.c.dir && is_trash(engine, name) {
                 // As above.
-                let _ = fs.delete(&engine.c.wal_dir.join(name));
+                let _ = fs.delete(&engine.logs.dir().join(name));
             }
             continue;
         };
         if n < log_number {
             is_away = true;
             let gone = if best_efforts {
-                engine.put_aside(&engine.log_path(n))
+                engine.put_aside(&engine.logs.path(n))
             } else {
-                engine.put_away_log(n).map(drop)
+                engine.logs.put_away(n, &engine.reporter).map(drop)
             };
             match gone {
-                Ok(()) => engine.c.log.info(format_args!("put away obsolete {name}")),
+                Ok(()) => engine
+                    .reporter
+                    .log()
+                    .info(format_args!("put away obsolete {name}")),
                 // As above.
                 Err(e) => engine
-                    .c
-                    .log
+                    .reporter
+                    .log()
                     .warn(format_args!("cannot put away {name}: {e}")),
             }
         }
     }
     // A new MANIFEST says by itself how long it is.
     if is_away && is_continued {
-        engine.sync_away();
+        engine.logs.sync_away(&engine.reporter);
     }
-    engine.purge_archive();
+    engine
+        .logs
+        .purge_archive(&*engine.c.env.clock, &engine.reporter);
     let mut lost = dirs;
     lost.push(engine.c.dir.clone());
-    if engine.c.wal_dir != engine.c.dir {
-        lost.push(engine.c.wal_dir.clone());
+    if engine.logs.dir() != engine.c.dir {
+        lost.push(engine.logs.dir().to_path_buf());
     }
     engine.expire_lost(&lost);
     Ok(())
@@ -302,7 +312,7 @@ fn other_dirs(engine: &Engine) -> BTreeSet<PathBuf> {
 
 /// Returns whether a file is deleted; what nothing explains is put aside unless the options say otherwise.
 fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool> {
-    let log = &engine.c.log;
+    let log = engine.reporter.log();
     let name = path.file_name().unwrap_or_default().display();
     let why = match explained {
         Ok(true) => return Ok(true),
@@ -373,7 +383,7 @@ pub(super) fn settle_newer_tables(
 ) -> Result<bool> {
     let newer = newer_tables(engine, x)?;
     let found = !newer.is_empty();
-    let separate = engine.c.wal_dir != engine.c.dir;
+    let separate = engine.logs.dir() != engine.c.dir;
     let is_proof = x.is_marked && !separate && logs.iter().all(|&n| n >= x.next_file);
     for (path, largest, recovered) in newer {
         if judges && is_proof {

@@ -215,7 +215,7 @@ fn begin_replay(engine: &Engine, logs: &[u64]) -> Option<u64> {
         return None;
     }
     let job = engine.new_job();
-    engine.c.log.recovery_started(&RecoveryStarted {
+    engine.reporter.log().recovery_started(&RecoveryStarted {
         job,
         wal_files: logs,
     });
@@ -224,7 +224,7 @@ fn begin_replay(engine: &Engine, logs: &[u64]) -> Option<u64> {
 
 fn end_replay(engine: &Engine, job: Option<u64>) {
     if let Some(job) = job {
-        engine.c.log.recovery_finished(job, &Ok(()));
+        engine.reporter.log().recovery_finished(job, &Ok(()));
     }
 }
 
@@ -357,7 +357,7 @@ pub(crate) fn list_families(env: &Env, dir: &Path) -> Result<Vec<String>> {
 impl Engine {
     /// Says in the info log what is opened, and what was left out of the MANIFEST.
     fn describe_recovery(&self, manifest: u64, torn_at: Option<u64>, curtailed: &[String]) {
-        let log = &self.c.log;
+        let log = self.reporter.log();
         if !self.c.read_only {
             self.describe();
         }
@@ -419,15 +419,15 @@ impl Engine {
 
     /// The first lines of the info log: version, files, options.
     fn describe(&self) {
-        let c = &self.c;
-        c.log.summary(&c.dir, &c.session_id);
+        let (c, log) = (&self.c, self.reporter.log());
+        log.summary(&c.dir, &c.session_id);
         let parts = DumpParts {
-            statistics: c.statistics.is_some(),
+            statistics: self.reporter.statistics().is_some(),
             rate_limiter: c.resources.rate_limiter.is_some(),
             row_cache: c.resources.row_cache.as_ref().map(|c| c.capacity()),
         };
-        c.log.dump_db_options(&self.options(), parts);
-        c.log.dump_support();
+        log.dump_db_options(&self.options(), parts);
+        log.dump_support();
         for (before, f) in self.families.load().iter().enumerate() {
             self.describe_family(f, before);
         }
@@ -438,8 +438,8 @@ impl Engine {
         let s = family.settings();
         let cache = family.cache.readers.cache.as_ref();
         let tables = (&s.table_options, cache);
-        self.c
-            .log
+        self.reporter
+            .log()
             .dump_cf_options(&family.name, before, &s.options, tables);
     }
 

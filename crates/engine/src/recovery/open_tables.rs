@@ -181,8 +181,8 @@ pub(super) fn open_tables_later(engine: &Arc<Engine>) {
                 if let Err(e) = cache.reader(&task.file) {
                     let number = task.file.number;
                     engine
-                        .c
-                        .log
+                        .reporter
+                        .log()
                         .warn(format_args!("table {number:06} cannot be opened: {e}"));
                 }
             }
@@ -248,10 +248,12 @@ impl Engine {
             }
             let version = family.superversion.load().version.clone();
             for (_, file) in version.file_iter() {
-                self.track_table(family, file);
+                self.c.resources.track_table(&self.c.purge, family, file);
             }
             for blob in version.blob_files.values() {
-                self.track_blob_file(family, &blob.file);
+                self.c
+                    .resources
+                    .track_blob(&self.c.purge, family, &blob.file);
             }
         }
         Ok(())

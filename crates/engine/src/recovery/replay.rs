@@ -174,7 +174,7 @@ impl<'a> Replay<'a> {
                 o.wal_recovery_mode,
                 o.paranoid_checks,
                 o.track_and_verify_wals,
-                state.kept_log,
+                state.logs.kept(),
             ),
             prepared: Prepared::default(),
             policy: match (write_prepared, o.allow_2pc) {
@@ -183,7 +183,7 @@ impl<'a> Replay<'a> {
                 (false, false) => Policy::None,
             },
             numbering: Numbering::new(write_prepared),
-            first_log: state.kept_log,
+            first_log: state.logs.kept(),
             before: None,
             end: 0,
             recorded: BTreeMap::new(),
@@ -209,7 +209,7 @@ impl<'a> Replay<'a> {
             self.filtering = Filtering::begin(filter, families);
         }
         for &n in numbers {
-            let path = self.engine.log_path(n);
+            let path = self.engine.logs.path(n);
             self.end = 0;
             self.recorded.clear();
             self.decider.begin_log(n);
@@ -217,7 +217,7 @@ impl<'a> Replay<'a> {
             // Behind the end of a recycled log lie bytes that are not of this log.
             let size = match recycled {
                 true => self.end,
-                false => self.engine.c.logs.size(n, LogPlace::Live)?,
+                false => self.engine.logs.store().size(n, LogPlace::Live)?,
             };
             self.decider.end_log(size);
             self.before = Some((n, self.end));
@@ -248,7 +248,7 @@ impl<'a> Replay<'a> {
         let mut dropped = self.out.dropped.iter().rev();
         match dropped.find(|d| Some(d.log) == self.decider.stopped_in()) {
             Some(d) => {
-                let path = self.engine.log_path(d.log);
+                let path = self.engine.logs.path(d.log);
                 error.with_path(&path).with_offset(d.offset)
             }
             None => error,
@@ -276,11 +276,11 @@ impl<'a> Replay<'a> {
              deleted since"
         );
         if self.known.refuses && !self.decider.passes_over_proven() {
-            let path = self.engine.log_path(log);
+            let path = self.engine.logs.path(log);
             return Err(Error::corruption(text).with_path(&path).with_offset(offset));
         }
         self.out.proven_losses += 1;
-        self.engine.c.log.warn(format_args!("{text}"));
+        self.engine.reporter.log().warn(format_args!("{text}"));
         Ok(())
     }
 
@@ -298,7 +298,7 @@ impl<'a> Replay<'a> {
         if self.known.refuses && !self.decider.passes_over_proven() {
             return Err(Error::corruption(text).with_path(path).with_offset(0));
         }
-        self.engine.c.log.warn(format_args!("{text}"));
+        self.engine.reporter.log().warn(format_args!("{text}"));
         Ok(())
     }
 
@@ -306,7 +306,7 @@ impl<'a> Replay<'a> {
     fn log(&mut self, number: u64, path: &Path) -> Result<bool> {
         let at = |e: Error, offset: u64| e.with_path(path).with_offset(offset);
         let engine = self.engine;
-        let file = engine.c.logs.open(number, LogPlace::Live)?;
+        let file = engine.logs.store().open(number, LogPlace::Live)?;
         let mut reader = LogReader::new(file, number);
         let mut first = true;
         let cut = self.known.cuts.get(&number).copied();
@@ -453,7 +453,7 @@ impl<'a> Replay<'a> {
         match checked {
             Err(_) if self.engine.has_moved_on(self.known) => Ok(()),
             Err(e) if self.decider.passes_over_proven() => {
-                self.engine.c.log.warn(format_args!("{e}"));
+                self.engine.reporter.log().warn(format_args!("{e}"));
                 Ok(())
             }
             checked => checked,
@@ -498,7 +498,10 @@ impl<'a> Replay<'a> {
         let rep = changed.as_ref().map_or(rep, |batch| batch.as_bytes());
         let replaced;
         let (mut rep, mut least_next) = (rep, 0);
-        match self.filtering.ask(rep, log, || self.engine.log_path(log))? {
+        match self
+            .filtering
+            .ask(rep, log, || self.engine.logs.path(log))?
+        {
             Filtered::Kept => {}
             Filtered::LeftOut(updates) => return self.pass_over(sequence, updates),
             Filtered::Damaged(error) => {
@@ -766,7 +769,7 @@ impl Recovering {
                 *known = low;
             }
         }
-        let number = engine.new_file_number();
+        let number = engine.catalog.new_file_number();
         let request = TableRequest {
             family: &self.family,
             settings: &self.settings,

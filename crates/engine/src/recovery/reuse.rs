@@ -4,7 +4,7 @@
 //! joined with what is appended. A file that was cut, is damaged at its end or ends inside an atomic
 //! group is left, and the next edit starts a new MANIFEST, as without the option.
 
-use crate::core::Engine;
+use crate::core::{Engine, ManifestLogs};
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::Result;
 use spanlith_env::IoActivity;
@@ -37,20 +37,20 @@ impl Engine {
     /// next edit starts a new one.
     pub(super) fn reuse_manifest(&self, found: Reusable) -> Result<()> {
         let Some(len) = found.len else {
-            self.c
-                .log
+            self.reporter
+                .log()
                 .info(format_args!("the MANIFEST does not end clean: not reused"));
             return Ok(());
         };
         let fs = &self.c.env.fs;
-        let mut manifest = self.manifest.lock();
-        let path = self.path(filenames::manifest_file_name(manifest.number));
+        let mut manifest = self.catalog.lock();
+        let path = self.path(filenames::manifest_file_name(manifest.number()));
         let file = match fs.reopen(&path, IoActivity::Manifest) {
             Ok(file) if file.len() == len => file,
             Ok(_) => return Ok(()),
             Err(e) => {
-                self.c
-                    .log
+                self.reporter
+                    .log()
                     .warn(format_args!("the MANIFEST cannot be reused: {e}"));
                 return Ok(());
             }
@@ -69,13 +69,13 @@ impl Engine {
         // records are synced with the first of this one.
         self.c.dirs.sync(&self.c.dir)?;
         let tracked = found.tracked.into_iter();
-        manifest.tracked = tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect();
-        manifest.cuts = found.cuts;
-        manifest.ends = found.ends;
-        manifest.oldest_log = found.oldest_log;
-        manifest.compact_size = found.compact_size;
-        manifest.first_size = len;
-        manifest.writer = Some(writer);
+        let logs = ManifestLogs {
+            tracked: tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect(),
+            cuts: found.cuts,
+            ends: found.ends,
+            oldest: found.oldest_log,
+        };
+        manifest.go_on(writer, len, found.compact_size, logs);
         Ok(())
     }
 }

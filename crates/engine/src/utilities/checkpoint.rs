@@ -55,7 +55,7 @@ impl Engine {
         let mut staging = dir.clone().into_os_string();
         staging.push(".tmp");
         let staging = PathBuf::from(staging);
-        let log = &self.c.log;
+        let log = self.reporter.log();
         log.info(format_args!("checkpoint: {} begins", dir.display()));
         delete_dir_of_files(&**fs, &staging).map_err(|e| {
             Error::new(

@@ -19,7 +19,7 @@ impl Engine {
         }
         let from = file.path();
         if !file.is_trimmed && !file.is_reused {
-            let log = &self.c.log;
+            let log = self.reporter.log();
             match self.c.env.fs.link(&from, &to) {
                 Ok(()) => {
                     log.info(format_args!("checkpoint: linked {}", file.name));
@@ -59,7 +59,7 @@ impl Engine {
         })?;
         out.sync()?;
         out.close()?;
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             s.add(Ticker::CheckpointReadBytes, size);
             s.add(Ticker::CheckpointWriteBytes, size);
         }

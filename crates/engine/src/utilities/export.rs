@@ -53,7 +53,7 @@ impl Cf {
             fs.sync_dir(parent(&dir))?;
             Ok(files)
         });
-        let log = &engine.c.log;
+        let log = engine.reporter.log();
         match made {
             Ok(mut files) => {
                 for file in &mut files {

@@ -16,7 +16,6 @@ use crate::version::{FileKind, Version, filenames, parse_file_name};
 use spanlith_base::{FileNumber, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Describes what a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,12 +191,12 @@ impl Engine {
             let name = filenames::log_file_name(number);
             let size = match len {
                 Some(len) => len,
-                None => self.c.env.fs.size(&self.c.wal_dir.join(&name))?,
+                None => self.c.env.fs.size(&self.logs.dir().join(&name))?,
             };
             files.push(StorageFile {
                 is_trimmed: at == last,
                 is_reused: self.c.options.recycle_log_file_num > 0,
-                ..file(StorageKind::Log, number, name, &self.c.wal_dir, size)
+                ..file(StorageKind::Log, number, name, self.logs.dir(), size)
             });
         }
         if options.with_checksums {
@@ -220,8 +219,8 @@ impl Engine {
             from => {
                 let current = self.leader.lock().log.as_ref().map_or(0, |log| log.len());
                 let state = self.state.lock();
-                let closed = state.closed_logs.range(state.min_log_number()..);
-                current + closed.map(|l| l.1).sum::<u64>() >= from
+                let closed = state.logs.closed_bytes(state.min_log_number());
+                current + closed >= from
             }
         };
         if !is_due {
@@ -242,17 +241,17 @@ impl Engine {
         }
         // What `manual_wal_flush` holds back belongs to the copy.
         let mut flushed = Ok(());
-        for old in self.old_logs.lock().iter_mut() {
+        for old in self.logs.unsynced().iter_mut() {
             flushed = flushed.and_then(|()| old.flush());
         }
         if let Some(log) = &mut leader.log {
             flushed = flushed.and_then(|()| log.flush());
         }
         flushed.inspect_err(|e| self.set_error(Place::Log, e))?;
-        let manifest = self.manifest.lock();
+        let manifest = self.catalog.lock();
         let state = self.state.lock();
         let logs = if self.c.read_only {
-            self.logs_on_disk(state.kept_log)?
+            self.logs_on_disk(state.logs.kept())?
         } else {
             let len = |number| match &leader.log {
                 // With nothing but the note that it begins with it is as good as empty, as in RocksDB.
@@ -260,26 +259,25 @@ impl Engine {
                     0 => Some(0),
                     _ => Some(log.len()),
                 },
-                _ => state.closed_logs.get(&number).copied(),
+                _ => state.logs.closed_size(number),
             };
-            let needed = state.logs.iter().filter(|&&n| n >= state.kept_log);
-            needed.map(|&n| (n, len(n))).collect()
+            state.logs.needed().map(|n| (n, len(n))).collect()
         };
         let versions = state.families.values();
         Ok(Moment {
             versions: versions
                 .map(|f| (f.family.clone(), f.version.clone()))
                 .collect(),
-            manifest: manifest.number,
-            manifest_len: manifest.writer.as_ref().map(|w| w.len()),
-            next_file: self.next_file.load(Ordering::Relaxed),
+            manifest: manifest.number(),
+            manifest_len: manifest.len(),
+            next_file: self.catalog.next_file(),
             logs,
         })
     }
 
     /// Logs in their directory, oldest first, from `first` on.
     fn logs_on_disk(&self, first: FileNumber) -> Result<Vec<(FileNumber, Option<u64>)>> {
-        let names = self.c.env.fs.list(&self.c.wal_dir)?;
+        let names = self.c.env.fs.list(self.logs.dir())?;
         let numbers = names.iter().filter_map(|name| match parse_file_name(name) {
             Some(FileKind::Log(n)) if n >= first => Some((n, None)),
             _ => None,

@@ -4,7 +4,7 @@
 //! most significant first. It is computed while the file is written, so it costs no read.
 
 use super::edit::{BlobFileAddition, NewFile};
-use crate::options::file_checksum_factory;
+use crate::options::{FixedDbOptions, file_checksum_factory};
 use spanlith_base::checksum::crc32c_append;
 use spanlith_base::{Error, Result};
 use spanlith_env::{FileSystem, WritableFile};
@@ -34,6 +34,11 @@ impl FileChecksum {
             "" => Some(Self::None),
             _ => Some(Self::Crc32c),
         }
+    }
+
+    /// Returns whether the files of a database get checksums. Options that are not understood are refused before it is opened.
+    pub(crate) fn of(options: &FixedDbOptions) -> Self {
+        Self::parse(&options.file_checksum_gen_factory).unwrap_or_default()
     }
 
     /// `file`, and what will be the checksum of all that is appended to it.

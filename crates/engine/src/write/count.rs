@@ -32,10 +32,10 @@ impl Engine {
     /// Begins a write that is measured; `None` if nobody wants times or sizes of it.
     #[cold]
     pub(super) fn begin_measured(&self, payload: &Payload<'_>) -> Option<Measured<'_>> {
-        let statistics = self.c.statistics.as_deref()?;
+        let statistics = self.reporter.statistics()?;
         Some(Measured {
             statistics,
-            began: self.timed(),
+            began: self.reporter.timed(),
             bytes: payload.bytes() as u64,
             parts: Parts::default(),
         })
@@ -44,7 +44,8 @@ impl Engine {
     /// Ends a write that is measured.
     #[cold]
     pub(super) fn end_measured(&self, m: Measured<'_>) {
-        self.record_since(m.began, Histogram::DbWriteMicros);
+        self.reporter
+            .record_since(m.began, Histogram::DbWriteMicros);
         m.statistics.record(Histogram::BytesPerWrite, m.bytes);
         if let Some((_, began)) = m.began {
             let now = self.nanos();
@@ -63,14 +64,14 @@ impl Engine {
         if perf::is_timed(PerfTime::Wait) {
             perf::add(PerfCounter::WriteDelayTime, nanos);
         }
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             s.add(Ticker::StallMicros, nanos / 1000);
             s.record_time(Histogram::DbWriteStall, nanos / 1000);
         }
         let (times, now) = (self.throttle.times(), self.nanos());
         times.waited(now, cause, nanos, self.counters.bytes.get());
         // A write that is measured is judged at its end, with its parts.
-        let is_measured = (self.c.statistics.as_deref()).is_some_and(Statistics::wants_times);
+        let is_measured = (self.reporter.statistics()).is_some_and(Statistics::wants_times);
         if !is_measured && times.is_slow(now, nanos) {
             self.tell_slow_write(nanos, None);
         }
@@ -159,7 +160,7 @@ impl Engine {
             }
         }
         let e = &n.even;
-        self.c.log.warn(format_args!(
+        self.reporter.log().warn(format_args!(
             "Slow write: {} us{text}, longest {:.3} s, {} slow; windows {}, below half {}, below a tenth {}, longest gap {}",
             us(nanos),
             n.longest_nanos as f64 / 1e9,
@@ -199,7 +200,7 @@ impl Engine {
         if g.is_synced {
             c.wal_syncs.add_alone(1);
         }
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             count(s, g);
         }
     }

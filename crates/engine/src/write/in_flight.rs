@@ -152,12 +152,14 @@ pub(super) fn lead_in_flight(
             drop(leader);
             engine.queue.pass_on(&flight.group);
             flight.has_passed_on = true;
-            let (timed, began) = (engine.timed(), engine.nanos());
+            let (timed, began) = (engine.reporter.timed(), engine.nanos());
             let synced = sync.end();
             engine
                 .leader
                 .note_sync(engine.nanos().saturating_sub(began));
-            engine.record_since(timed, Histogram::WalFileSyncMicros);
+            engine
+                .reporter
+                .record_since(timed, Histogram::WalFileSyncMicros);
             flight.finish(synced, &mut stages);
         }
         Ok(None) => {
@@ -182,19 +184,17 @@ fn may_take_off(engine: &Engine, leader: &LeaderState) -> bool {
     let takes_more = |slot: &MemSlot| {
         slot.merges.max == 0 && slot.charge.is_none() && !slot.mem.should_flush(slot.limit)
     };
-    // Relaxed: at worst a directory is synced once more.
-    let names = engine.durable_log_names.load(Ordering::Relaxed);
     let log = leader.log.as_ref();
     is_open
         && engine.c.options.allow_concurrent_memtable_write
         && leader.untold.is_empty()
         && !leader.first_is_new
         && leader.log_bytes < leader.log_room.min(leader.witness.look_at)
-        && log.is_some_and(|log| log.log_number() <= names)
+        && log.is_some_and(|log| engine.logs.has_durable_name(log.log_number()))
         && leader.slots.iter().all(takes_more)
         && !engine.tracing.is_ordered()
         && !perf::is_timed(PerfTime::Work)
-        && engine.old_logs.lock().is_empty()
+        && engine.logs.are_closed_synced()
 }
 
 /// Gives the requests of a group their numbers; `None` if one of them needs all of leadership.

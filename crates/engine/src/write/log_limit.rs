@@ -44,16 +44,15 @@ impl Engine {
         }
         let (older, holders) = {
             let mut state = self.state.lock();
-            let older = state.closed_logs.values().sum::<u64>();
+            let older = state.logs.closed_bytes(0);
             let mut holders = Vec::new();
-            let oldest = state.logs.front().copied().unwrap_or(0);
+            let oldest = state.logs.oldest().unwrap_or(0);
             // A log with a transaction that nobody decided about stays whoever is flushed.
             let pinned = state.min_undecided_log() <= oldest;
             if (is_tight || older.saturating_add(leader.log_bytes) > limit)
-                && state.log_being_released < oldest
                 && !pinned
+                && state.logs.begin_release()
             {
-                state.log_being_released = oldest;
                 for f in state.families.values_mut() {
                     if f.oldest_log() <= oldest && !f.is_idle() {
                         f.flush_requested = true;

@@ -362,9 +362,7 @@ impl Engine {
     /// Notes that memtables hold what no log does. Readers look at what shares the line, so that it is written once.
     #[inline]
     fn note_unlogged(&self) {
-        if !self.has_unlogged.load(Ordering::Relaxed) {
-            self.has_unlogged.store(true, Ordering::Relaxed);
-        }
+        self.logs.note_unlogged();
     }
 
     /// As [`Self::carry`] for a writer without company that asks for no sync: the common case, without

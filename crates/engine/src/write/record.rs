@@ -8,7 +8,6 @@ use spanlith_base::stats::Histogram;
 use spanlith_base::sync::Group;
 use spanlith_base::{Error, Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, LogWriter};
-use std::sync::atomic::Ordering;
 
 /// Largest value that goes into the log by way of the short form of a record.
 const SHORT_MAX: usize = 4096;
@@ -26,7 +25,7 @@ impl Engine {
         count: u32,
     ) -> Result<()> {
         // Relaxed: set under leadership, before the first write to such a family.
-        if self.has_timestamps.load(Ordering::Relaxed) {
+        if self.logs.has_timestamps() {
             log_timestamp_sizes(leader)?;
         }
         if leader.log_bytes >= leader.witness.look_at
@@ -49,7 +48,7 @@ impl Engine {
         sync: bool,
     ) -> Result<()> {
         // Relaxed: set under leadership, before the first write to such a family.
-        if self.has_timestamps.load(Ordering::Relaxed) {
+        if self.logs.has_timestamps() {
             log_timestamp_sizes(leader)?;
         }
         let witness = match leader.log_bytes >= leader.witness.look_at {
@@ -93,13 +92,14 @@ impl Engine {
         }
         let clock = &self.c.env.clock;
         let began = clock.monotonic_nanos();
-        let timed = self.timed();
+        let timed = self.reporter.timed();
         self.sync_logs(leader)?;
         debug_assert!(
             leader.log.as_ref().is_none_or(|l| l.is_synced()),
             "W6: synced before acknowledged"
         );
-        self.record_since(timed, Histogram::WalFileSyncMicros);
+        self.reporter
+            .record_since(timed, Histogram::WalFileSyncMicros);
         let took = clock.monotonic_nanos() - began;
         self.leader.note_sync(took);
         Ok(())

@@ -30,7 +30,8 @@ impl Engine {
     /// As [`Self::resume`], by itself.
     pub(crate) fn resume_by_itself(self: &Arc<Self>) -> Result<()> {
         use spanlith_base::stats::Ticker;
-        self.tick_statistic(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
+        self.reporter
+            .tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
         self.try_to_resume()
     }
 
@@ -100,7 +101,7 @@ impl Engine {
             begun?
         };
         self.flush_everything(give_up_below)?;
-        self.check_space()?;
+        self.c.resources.check_space()?;
         let incident = {
             let mut state = self.state.lock();
             if state.trouble.serial != serial {
@@ -120,7 +121,7 @@ impl Engine {
             incident
         };
         self.changed.notify_all();
-        self.tell_news();
+        self.reporter.tell_stalls();
         if let Some(incident) = incident {
             self.tell_end(&incident, Ok(()));
         }
@@ -152,7 +153,7 @@ impl Engine {
 
     /// Begins a log that knows nothing of the one before, with the prepared sections of all logs.
     fn replace_log(&self, leader: &mut LeaderState) -> Result<FileNumber> {
-        let number = self.new_file_number();
+        let number = self.catalog.new_file_number();
         let sections = self.state.lock().prepared.clone();
         let mut new = self.create_log(number)?;
         // An empty batch: whoever resumes learns here, and not from the next write, that the log can
@@ -167,7 +168,7 @@ impl Engine {
             })
             .and_then(|()| new.add_record(first.as_bytes()))
             .and_then(|()| new.sync())
-            .and_then(|()| self.c.logs.sync_names(LogPlace::Live));
+            .and_then(|()| self.logs.store().sync_names(LogPlace::Live));
         if let Err(e) = written {
             drop(new);
             self.discard_log(number);
@@ -176,21 +177,18 @@ impl Engine {
         // Sections that it repeats are data.
         leader.log_bytes = if sections.is_empty() { 0 } else { new.len() };
         let old = leader.log.replace(new);
-        self.log_names_are_durable(number);
+        self.logs.names_are_durable(number);
         leader.log_room = 0;
         leader.last_record = first.sequence();
         leader.witness = WitnessClock::new(self.witness_spacing());
         let mut state = self.state.lock();
-        state.logs.push_back(number);
-        if let Some(old) = &old {
-            state.closed_logs.insert(old.log_number(), old.len());
-        }
+        // A file that failed is not written again, under whatever name.
+        let before = old.as_ref().map(|old| (old.log_number(), old.len()));
+        state.logs.begin_apart(number, before);
         for section in state.prepared.values_mut() {
             section.log = number;
             section.sequence = first.sequence();
         }
-        // A file that failed is not written again, under whatever name.
-        state.first_own_log = number;
         state.trouble.log_poisoned = false;
         state.trouble.give_up_below = number;
         Ok(number)

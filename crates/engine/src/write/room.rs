@@ -106,7 +106,7 @@ impl Engine {
                 Ok(Room::Gate) => {
                     drop(leader);
                     let lifted = self.wait_for_gate(no_slowdown, bytes);
-                    self.tell_news();
+                    self.reporter.tell_stalls();
                     leader = self.leader.lock();
                     if let Err(e) = lifted {
                         return (leader, Err(e));
@@ -287,7 +287,7 @@ impl Engine {
     /// Removes a log that was begun and is not going to be used: replay must not stop at it. One that
     /// cannot be removed is given up with all others by the next resume.
     pub(super) fn discard_log(&self, number: u64) {
-        let logs = &self.c.logs;
+        let logs = self.logs.store();
         if let Ok(true) | Err(_) = logs.is_there(number, LogPlace::Live)
             && logs.delete(number, LogPlace::Live).is_err()
         {
@@ -297,11 +297,11 @@ impl Engine {
 
     fn try_to_create_log(&self, number: u64) -> Result<LogWriter> {
         let o = self.options().to_arc();
-        let reused = self.state.lock().reusable_logs.pop_front();
+        let reused = self.state.lock().logs.take_reusable();
         let mut file = match reused.map(|old| self.reuse_log(old, number)) {
             Some(Ok(file)) => file,
             Some(Err(_)) | None => {
-                let mut file = self.c.logs.create(number)?;
+                let mut file = self.logs.store().create(number)?;
                 if o.allow_fallocate {
                     let size = self.default.settings().options.write_buffer_size;
                     // What is reserved is nobody else's until the log is closed.
@@ -335,18 +335,18 @@ impl Engine {
     /// Gives the obsolete log `old` the name of a new one, to be written from its front. Nothing is
     /// cut off: saving the file system that work is the point.
     fn reuse_log(&self, old: u64, number: u64) -> Result<Box<dyn WritableFile>> {
-        let file = self.c.logs.recycle(old, number);
+        let file = self.logs.store().recycle(old, number);
         file.inspect_err(|e| {
             // A new file does as well; what is left of the old one is found at the next open.
-            self.c
-                .log
+            self.reporter
+                .log()
                 .warn(format_args!("cannot write log {old:06} again: {e}"));
         })
     }
 
     /// Starts a new log, which names the one before. Requires: leadership.
     fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
-        let number = self.new_file_number();
+        let number = self.catalog.new_file_number();
         let mut new = self.create_log(number)?;
         let begun = self.begin_log(&mut new, leader);
         let last_record = match begun {
@@ -365,13 +365,11 @@ impl Engine {
         leader.log_room = 0;
         let keep_from = {
             let mut state = self.state.lock();
-            state.logs.push_back(number);
-            if let Some(old) = &old {
-                state.closed_logs.insert(old.log_number(), old.len());
-            }
-            state.kept_log
+            let before = old.as_ref().map(|old| (old.log_number(), old.len()));
+            state.logs.begin(number, before);
+            state.logs.kept()
         };
-        let mut old_logs = self.old_logs.lock();
+        let mut old_logs = self.logs.unsynced();
         old_logs.retain(|l| l.log_number() >= keep_from);
         if let Some(mut old) = old {
             // One that was written over an older log has to lose the rest of that first, synced or not.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 impl Engine {
     /// Syncs and closes the logs before the current one, oldest first.
     pub(crate) fn sync_old_logs(&self) -> Result<()> {
-        let mut old = self.old_logs.lock();
+        let mut old = self.logs.unsynced();
         let mut synced = Vec::new();
         while let Some(first) = old.first_mut() {
             if self.c.options.recycle_log_file_num > 0 {
@@ -23,7 +23,7 @@ impl Engine {
             synced.push((first.log_number(), first.len()));
             old.remove(0);
         }
-        if let Some(s) = self.c.statistics.as_ref().filter(|_| !synced.is_empty()) {
+        if let Some(s) = self.reporter.statistics().filter(|_| !synced.is_empty()) {
             s.add(Ticker::WalSynced, 1);
         }
         self.track_synced_logs(&synced)
@@ -68,7 +68,7 @@ impl Engine {
         }
         self.sync_logs(&mut leader)
             .inspect_err(|e| self.set_error(Place::Log, e))?;
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             s.add(Ticker::WalSynced, 1);
         }
         Ok(())

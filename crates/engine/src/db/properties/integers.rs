@@ -65,12 +65,8 @@ const INTEGERS: &[(&str, IntProperty)] = &[
         u64::from(!p.e.c.purge.is_disabled())
     }),
     // Ours.
-    ("recovery-dropped-bytes", |p| {
-        p.e.dropped.bytes.load(Ordering::Relaxed)
-    }),
-    ("recovery-dropped-records", |p| {
-        p.e.dropped.records.load(Ordering::Relaxed)
-    }),
+    ("recovery-dropped-bytes", |p| p.e.logs.dropped().bytes),
+    ("recovery-dropped-records", |p| p.e.logs.dropped().records),
     ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
     ("oldest-snapshot-time", |p| {
         p.e.c.snapshots.oldest_counted().map_or(0, |o| o.1)

@@ -18,7 +18,7 @@ impl Engine {
             return Some(self.state.lock().trouble.describe());
         }
         if name == "spanlith.disk-stalls" {
-            return Some(self.disk_stalls_text());
+            return Some(self.disk.text());
         }
         if name == "spanlith.write-pace" {
             return Some(self.write_pace_text());
@@ -89,7 +89,7 @@ impl Engine {
                 Some(super::compactions::cache_text(&family.cache))
             }
             "aggregated-table-properties" => Some(aggregated(version, cache, None)),
-            "options-statistics" => self.c.statistics.as_ref().map(|s| s.text()),
+            "options-statistics" => self.reporter.statistics().map(|s| s.text()),
             "blob-stats" => Some(blob_stats(version)),
             _ => None,
         }

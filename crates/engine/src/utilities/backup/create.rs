@@ -82,7 +82,7 @@ impl BackupEngine {
             sizes: Vec::new(),
             new_shared: Vec::new(),
         };
-        let log = &db.engine().c.log;
+        let log = db.engine().reporter.log();
         log.info(format_args!("backup {id}: begins in {}", o.dir.display()));
         let made = making.fill(db, options).and_then(|()| making.list());
         if let Err(e) = made {

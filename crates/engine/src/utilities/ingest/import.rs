@@ -141,7 +141,7 @@ fn take_in(
         tables: Vec::new(),
     };
     for file in &mut files {
-        let number = engine.new_file_number();
+        let number = engine.catalog.new_file_number();
         made.tables.push((number, family.table_path(number, 0)));
         file.described.number = number;
         engine.take_in(family, &file.external, number, &how, &mut file.described)?;
@@ -229,7 +229,7 @@ fn install(
         }
     }
     let is_synced = leader.log.as_ref().is_some_and(|log| log.is_synced());
-    if !is_synced || !engine.old_logs.lock().is_empty() {
+    if !is_synced || !engine.logs.are_closed_synced() {
         engine
             .sync_logs(&mut leader)
             .inspect_err(|e| engine.set_error(Place::Log, e))?;
@@ -272,7 +272,7 @@ fn end(engine: &Engine, family: &Family, files: &[Imported], options: ImportOpti
     let fs = &engine.c.env.fs;
     for file in files {
         let (from, d) = (&file.external.path, &file.described);
-        engine.c.log.info(format_args!(
+        engine.reporter.log().info(format_args!(
             "import: {} is {:06}.sst in level {} of [{}]",
             from.display(),
             d.number,
@@ -287,7 +287,10 @@ fn end(engine: &Engine, family: &Family, files: &[Imported], options: ImportOpti
             && let Err(e) = fs.delete(from)
         {
             let from = from.display();
-            engine.c.log.warn(format_args!("import: {from} stays: {e}"));
+            engine
+                .reporter
+                .log()
+                .warn(format_args!("import: {from} stays: {e}"));
         }
     }
 }

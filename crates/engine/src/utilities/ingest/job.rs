@@ -162,7 +162,7 @@ impl Engine {
         // They belong to the database now.
         made.tables.clear();
         drop(made);
-        if let Some(s) = &self.c.statistics {
+        if let Some(s) = self.reporter.statistics() {
             let ended = self.c.env.clock.monotonic_nanos();
             let micros = |from, to: u64| to.saturating_sub(from) / 1000;
             let (preparing, running) = (micros(began, prepared), micros(prepared, ended));
@@ -173,7 +173,7 @@ impl Engine {
             self.end_part(part);
         }
         for file in &self.c.purge.run() {
-            self.note_deleted(file);
+            self.reporter.note_deleted(file, &self.c.dir);
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl Engine {
         check_overlaps(&part)?;
         let now = self.c.env.clock.now_seconds();
         for file in &mut part.files {
-            file.number = self.new_file_number();
+            file.number = self.catalog.new_file_number();
             let path = family.table_path(file.number, 0);
             made.tables.push((file.number, path));
             file.described = file.external.describe(0, now);
@@ -263,7 +263,7 @@ impl Engine {
         let (mut leader, mut claims) = self.lead_without_overlap(parts)?;
         // What is older than the files must not be lost where they are not (D7).
         let is_synced = leader.log.as_ref().is_some_and(|log| log.is_synced());
-        if !is_synced || !self.old_logs.lock().is_empty() {
+        if !is_synced || !self.logs.are_closed_synced() {
             self.sync_logs(&mut leader)
                 .inspect_err(|e| self.set_error(Place::Log, e))?;
         }
@@ -373,7 +373,7 @@ impl Engine {
         claims: &mut Claims<'_>,
     ) -> Result<SequenceNumber> {
         // As long as it is held no other version is installed.
-        let _manifest = self.manifest.lock();
+        let _manifest = self.catalog.lock();
         let _activity = ReadActivity::Unknown.enter();
         let mut touches = Vec::with_capacity(parts.len());
         for part in parts.iter() {
@@ -411,7 +411,7 @@ impl Engine {
             let (from, number) = (&file.external.path, file.number);
             let to = part.family.table_path(number, 0);
             let f = &file.described;
-            self.c.log.info(format_args!(
+            self.reporter.log().info(format_args!(
                 "ingestion: {} is {number:06}.sst in level {} of [{}], sequence number {}",
                 from.display(),
                 f.level,
@@ -430,12 +430,12 @@ impl Engine {
                 && !matches!(fs.entry(from), Ok(None))
             {
                 let from = from.display();
-                self.c
-                    .log
+                self.reporter
+                    .log()
                     .warn(format_args!("ingestion: {from} stays: {e}"));
             }
-            self.c
-                .listeners
+            self.reporter
+                .listeners()
                 .on_external_file_ingested(|| ExternalFileInfo {
                     cf_name: part.family.name.clone(),
                     external_path: from.clone(),

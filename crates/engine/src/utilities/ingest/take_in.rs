@@ -3,7 +3,7 @@
 use super::external::External;
 use super::options::IngestOptions;
 use crate::core::{Engine, Family};
-use crate::version::NewFile;
+use crate::version::{FileChecksum, NewFile};
 use spanlith_base::{Error, FileNumber, Result};
 use spanlith_env::IoActivity;
 use std::path::Path;
@@ -30,8 +30,8 @@ impl Engine {
                 Ok(()) => return self.sum_up(&to, described),
                 Err(e) if options.failed_move_fall_back_to_copy => {
                     let from = file.path.display();
-                    self.c
-                        .log
+                    self.reporter
+                        .log()
                         .info(format_args!("ingestion: copies {from}: {e}"));
                     // What is left of it is in the way.
                     self.c.purge.discard(number, &to);
@@ -56,7 +56,7 @@ impl Engine {
     }
 
     fn sum_up(&self, path: &Path, described: &mut NewFile) -> Result<()> {
-        if let Some(sum) = self.file_checksum().of_file(&*self.c.env.fs, path)? {
+        if let Some(sum) = FileChecksum::of(&self.c.options).of_file(&*self.c.env.fs, path)? {
             sum.describe(described);
         }
         Ok(())
@@ -65,7 +65,7 @@ impl Engine {
     fn copy_in(&self, file: &External, to: &Path, described: &mut NewFile) -> Result<()> {
         let mut source = self.c.env.fs.open_sequential(&file.path)?;
         let out = self.c.io.create_table(to, IoActivity::Other, false, None)?;
-        let (mut out, sum) = self.file_checksum().watch(out);
+        let (mut out, sum) = FileChecksum::of(&self.c.options).watch(out);
         let mut buffer = vec![0; STEP.min(file.size.max(1) as usize)];
         let mut at = 0;
         while at < file.size {

@@ -395,7 +395,7 @@ impl<'a> Repair<'a> {
             if !is_interleaved(&upper, &open.comparator) {
                 continue;
             }
-            engine.c.log.warn(format_args!(
+            engine.reporter.log().warn(format_args!(
                 "[{}] tables overlap in keys and sequence numbers: compacted",
                 family.name
             ));
@@ -421,7 +421,7 @@ impl<'a> Repair<'a> {
                 report.table_bytes += file.size;
             }
         }
-        let log = &engine.c.log;
+        let log = engine.reporter.log();
         for file in &report.lost {
             log.warn(format_args!("{}: {}", file.path.display(), file.why));
         }

@@ -1,0 +1,76 @@
+//! Which compactions may not begin or go on, by order of a caller. Jobs look at it for each entry, without a lock.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// The switches of compactions. Each change is Release, paired with the Acquire of those who look: they see what its
+/// caller did before.
+#[derive(Debug, Default)]
+pub(crate) struct CompactionSwitches {
+    /// How often manual compactions were disabled and not enabled; below 0 after needless enabling, as in RocksDB.
+    manual_disabled: AtomicI64,
+    /// How often all compactions were aborted and not resumed.
+    aborted: AtomicU64,
+}
+
+impl CompactionSwitches {
+    /// Disables manual compactions. Counts.
+    pub(crate) fn disable_manual(&self) {
+        self.manual_disabled.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes back one call of [`Self::disable_manual`]; as in RocksDB one that is still to come if there was none.
+    pub(crate) fn enable_manual(&self) {
+        self.manual_disabled.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Returns whether manual compactions are off, or the one with that flag is.
+    #[inline]
+    pub(crate) fn manual_is_off(&self, canceled: Option<&AtomicBool>) -> bool {
+        self.manual_disabled.load(Ordering::Acquire) > 0
+            || canceled.is_some_and(|c| c.load(Ordering::Acquire))
+    }
+
+    /// Aborts all compactions. Counts.
+    pub(crate) fn abort(&self) {
+        self.aborted.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes back one call of [`Self::abort`]; without one it does nothing. Returns whether compactions may begin now.
+    pub(crate) fn resume(&self) -> bool {
+        let less = |n: u64| Some(n.saturating_sub(1));
+        let before = self
+            .aborted
+            .fetch_update(Ordering::Release, Ordering::Acquire, less);
+        before.is_ok_and(|n| n <= 1)
+    }
+
+    /// Returns whether no compaction may begin or go on.
+    #[inline]
+    pub(crate) fn all_are_off(&self) -> bool {
+        self.aborted.load(Ordering::Acquire) > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_order_has_to_be_taken_back_and_needless_enabling_counts_for_manual_ones_only() {
+        let s = CompactionSwitches::default();
+        assert!(s.resume() && !s.all_are_off(), "nothing to take back");
+        s.abort();
+        s.abort();
+        assert!(!s.resume() && s.all_are_off());
+        assert!(s.resume() && !s.all_are_off());
+
+        s.enable_manual();
+        s.disable_manual();
+        assert!(!s.manual_is_off(None), "the call before it counts");
+        s.disable_manual();
+        assert!(s.manual_is_off(None));
+        s.enable_manual();
+        let canceled = AtomicBool::new(true);
+        assert!(s.manual_is_off(Some(&canceled)) && !s.manual_is_off(None));
+    }
+}
