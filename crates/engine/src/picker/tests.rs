@@ -98,11 +98,17 @@ impl Script {
         }
         if let Some(text) = d.values.get("universal") {
             o.universal = Default::default();
-            o.universal.parse_into(text).unwrap();
+            // In scripts `{}` means the defaults, which RocksDB's parser of strings refuses.
+            if text != "{}" {
+                o.universal.parse_into(text).unwrap();
+            }
         }
         if let Some(text) = d.values.get("fifo") {
             o.fifo = Default::default();
-            o.fifo.parse_into(text).unwrap();
+            // In scripts `{}` means the defaults, which RocksDB's parser of strings refuses.
+            if text != "{}" {
+                o.fifo.parse_into(text).unwrap();
+            }
         }
         o.ttl = d.value("ttl").unwrap_or(o.ttl);
         o.periodic_compaction_seconds = d.value("period").unwrap_or(o.periodic_compaction_seconds);
