@@ -185,12 +185,10 @@ struct Content {
 impl Content {
     /// Returns whether `self` is the beginning of `new`.
     fn begins(&self, new: &Self) -> bool {
-        let is_same = |(old, new): (&(u32, Arc<FamilyText>), &(u32, Arc<FamilyText>))| {
-            old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1)
-        };
+        let mut pairs = self.families.iter().zip(&new.families);
         self.families.len() <= new.families.len()
             && self.head == new.head
-            && self.families.iter().zip(&new.families).all(is_same)
+            && pairs.all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
     }
 }
 

@@ -145,7 +145,7 @@ impl Content {
             while value.len() < end {
                 let bytes = dice.next().to_le_bytes();
                 let n = (end - value.len()).min(bytes.len());
-                let symbol = |byte: &u8| (u32::from(*byte) * self.symbols >> 8) as u8;
+                let symbol = |byte: &u8| ((u32::from(*byte) * self.symbols) >> 8) as u8;
                 value.extend(bytes[..n].iter().map(symbol));
             }
             value.resize(begin + piece, b'v');
