@@ -1,14 +1,16 @@
 //! How many writers a leader waits for before it syncs, and for how long.
 //!
 //! One sync for all writers is cheaper than one for each half of them: writers that return while another group is being
-//! synced form a second set, and the two sets take turns on the disk. A leader that waits for the others
-//! brings them together.
+//! synced form a second set, and the two sets take turns on the disk. A leader that waits for the others brings them together.
 //!
 //! 1. When a group is synced, the writers that are busy are those of the group and those that joined the queue during the
 //!    sync ([`Company::synced`]).
 //! 2. The next leader waits until so many are in its group, at most [`Company::patience`].
 //! 3. Patience grows when most of them come, and shrinks when they do not ([`Company::waited`]): threads that do other work
 //!    between writes are not worth the wait.
+//!
+//! Groups that are on their way to the disk beside each other do not take turns: their leaders have the least patience
+//! ([`Company::sent_off`]), since a long wait would let the groups before land first.
 
 /// Eighths of a sync that a leader waits at most: a whole one. A writer that came a moment later would wait for as long.
 const MOST: u32 = 8;
@@ -63,6 +65,12 @@ impl Company {
     pub(crate) fn synced(&mut self, len: usize, joined: usize) {
         self.writers = len + joined;
     }
+
+    /// A group of `len` writers is on its way to the disk, beside others.
+    pub(crate) fn sent_off(&mut self, len: usize) {
+        self.writers = len;
+        self.eighths = LEAST;
+    }
 }
 
 #[cfg(test)]
@@ -89,6 +97,16 @@ mod tests {
         company.synced(8, 0);
         assert_eq!(company.writers(), 8);
         assert_eq!(company.patience(SYNC), SYNC);
+    }
+
+    #[test]
+    fn leaders_of_groups_beside_others_wait_for_an_eighth_of_a_sync() {
+        let mut company = Company::new();
+        for _ in 0..9 {
+            company.sent_off(4);
+            assert_eq!((company.writers(), company.patience(SYNC)), (4, SYNC / 8));
+            company.waited(1, 4);
+        }
     }
 
     #[test]

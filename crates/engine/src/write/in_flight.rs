@@ -256,8 +256,7 @@ fn log_and_begin(
     };
     if begun.is_some() {
         engine.witness_next(leader);
-        // Those that join during the sync form the next group, which is sent off beside this one.
-        leader.company.synced(flight.group.len(), 0);
+        leader.company.sent_off(flight.group.len());
     }
     Ok(begun)
 }
