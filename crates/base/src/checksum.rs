@@ -1,6 +1,6 @@
 //! CRC-32C with RocksDB's mask, and the xxHash family.
 
-use crate::{Error, Result};
+use crate::{Error, Result, crc32c};
 use std::hash::Hasher;
 
 const MASK_DELTA: u32 = 0xa282_ead8;
@@ -8,13 +8,18 @@ const MASK_DELTA: u32 = 0xa282_ead8;
 /// CRC-32C (Castagnoli) of `data`.
 #[inline]
 pub fn crc32c(data: &[u8]) -> u32 {
-    crc32c::crc32c(data)
+    crc32c_append(0, data)
 }
 
-/// CRC-32C of the bytes behind `crc` followed by `data`.
+/// CRC-32C of the bytes whose CRC is `crc`, followed by `data`.
 #[inline]
 pub fn crc32c_append(crc: u32, data: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc, data)
+    if data.len() <= crc32c::LEN_MAX
+        && let Some(crc) = crc32c::crc32c_append(crc, data)
+    {
+        return crc;
+    }
+    ::crc32c::crc32c_append(crc, data)
 }
 
 /// Masks a CRC for storage, so that a CRC over bytes that hold CRCs stays useful.
@@ -110,6 +115,26 @@ fn xxh64(data: &[u8], last: u8) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each length of the short form, at each alignment and on both sides of its limit, beside the library.
+    #[test]
+    fn short_data_has_the_same_crc() {
+        let data: Vec<u8> = (0..crc32c::LEN_MAX as u32 + 32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
+            .collect();
+        for len in 0..=crc32c::LEN_MAX + 16 {
+            for at in 0..9 {
+                let data = &data[at..at + len];
+                assert_eq!(crc32c(data), ::crc32c::crc32c(data), "{len} bytes at {at}");
+                let before = 0x8765_4321 ^ len as u32;
+                assert_eq!(
+                    crc32c_append(before, data),
+                    ::crc32c::crc32c_append(before, data),
+                    "{len} bytes at {at}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn crc32c_has_the_published_check_value() {

@@ -11,6 +11,7 @@ pub mod callbacks;
 pub mod checksum;
 pub mod coding;
 pub mod comparator;
+mod crc32c;
 pub mod error;
 pub mod histogram;
 pub mod iostats;

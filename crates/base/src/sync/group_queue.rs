@@ -78,17 +78,23 @@ impl<T> Waiter<T> {
         }
     }
 
-    /// A writer that goes to sleep nearly at once, for a wait that `is_long`: spinning would take the processor from those
-    /// it waits for.
-    #[must_use]
-    pub fn waiting_long(mut self, is_long: bool) -> Self {
+    /// Before it joins: the writer goes to sleep nearly at once, for a wait that `is_long`. Spinning would take the
+    /// processor from those it waits for.
+    #[inline]
+    pub fn set_long(&mut self, is_long: bool) {
         self.is_long = is_long;
-        self
     }
 
     /// The data, once the writer has its result.
-    pub fn into_data(self) -> T {
+    #[cfg(test)]
+    fn into_data(self) -> T {
         self.data.into_inner()
+    }
+
+    /// The data, once the writer has its result.
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut T {
+        self.data.get_mut()
     }
 }
 

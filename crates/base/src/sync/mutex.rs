@@ -86,6 +86,8 @@ pub struct Mutex<T> {
 /// Releases the mutex when dropped.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
+    // A guard that is handed on is two words in release builds.
+    #[cfg(debug_assertions)]
     rank: u8,
     inner: Option<locks::MutexGuard<'a, T>>,
 }
@@ -111,6 +113,7 @@ impl<T> Mutex<T> {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         MutexGuard {
+            #[cfg(debug_assertions)]
             rank: self.rank,
             inner: Some(inner),
         }
@@ -128,6 +131,7 @@ impl<T> Mutex<T> {
         };
         enter(self.rank);
         Some(MutexGuard {
+            #[cfg(debug_assertions)]
             rank: self.rank,
             inner: Some(inner),
         })
@@ -138,6 +142,17 @@ impl<T> Mutex<T> {
         self.inner
             .get_mut()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl<T> MutexGuard<'_, T> {
+    /// The rank of its mutex, which release builds do not keep.
+    #[inline]
+    fn rank(&self) -> u8 {
+        #[cfg(debug_assertions)]
+        return self.rank;
+        #[cfg(not(debug_assertions))]
+        0
     }
 }
 
@@ -160,7 +175,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.inner.take().is_some() {
-            leave(self.rank);
+            leave(self.rank());
         }
     }
 }
@@ -177,7 +192,7 @@ impl Condvar {
 
     /// Releases the lock, waits for a notification, takes the lock again.
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        let rank = guard.rank;
+        let rank = guard.rank();
         let inner = guard.inner.take().expect("held until drop");
         leave(rank);
         let inner = self
@@ -186,6 +201,7 @@ impl Condvar {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         enter(rank);
         MutexGuard {
+            #[cfg(debug_assertions)]
             rank,
             inner: Some(inner),
         }
@@ -197,7 +213,7 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         limit: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
-        let rank = guard.rank;
+        let rank = guard.rank();
         let inner = guard.inner.take().expect("held until drop");
         leave(rank);
         let (inner, result) = self
@@ -207,6 +223,7 @@ impl Condvar {
         enter(rank);
         (
             MutexGuard {
+                #[cfg(debug_assertions)]
                 rank,
                 inner: Some(inner),
             },

@@ -218,7 +218,7 @@ impl Engine {
         options: &WriteOptions,
         parts: Option<&mut Parts>,
     ) -> (SequenceNumber, Option<Error>) {
-        let waiter = Waiter::new(Request {
+        let mut waiter = Waiter::new(Request {
             payload: erase(payload),
             sync: options.sync,
             disable_wal: options.disable_wal,
@@ -227,7 +227,9 @@ impl Engine {
             seqno: 0,
             error: None,
         });
-        let waiter = waiter.waiting_long(options.sync && self.leader.syncs_slowly());
+        if options.sync {
+            waiter.set_long(self.leader.syncs_slowly());
+        }
         match self.queue.join(&waiter) {
             Role::Leader => match parts {
                 None => self.lead(&waiter),
@@ -236,8 +238,8 @@ impl Engine {
             Role::Apply => self.follow(&waiter),
             Role::Done => {}
         }
-        let request = waiter.into_data();
-        (request.seqno, request.error)
+        let request = waiter.data_mut();
+        (request.seqno, request.error.take())
     }
 
     /// Carries the group that begins with this writer through all stages.
@@ -248,12 +250,20 @@ impl Engine {
             return;
         }
         let bytes = first.payload.bytes();
-        let (mut leader, room) = self.take_lead(waiter, bytes);
-        if room.is_ok()
+        let mut leader = self.leader.lock();
+        // The leader's own request decides what it may wait for; followers that differ are left out.
+        let unled = Unled {
+            engine: self,
+            waiter,
+        };
+        let room = self.make_room(&mut leader, first.no_slowdown, Waited::default());
+        let is_plain = matches!(room, Ok(Room::Made)) && leader.untold.is_empty();
+        if is_plain
             && !first.sync
             && !perf::is_timed(PerfTime::Work)
             && let Some(group) = self.queue.form_alone(waiter)
         {
+            std::mem::forget(unled);
             let mut carried = Carried {
                 engine: self,
                 group,
@@ -266,6 +276,8 @@ impl Engine {
             // Before the group ends, which lets the next leader come.
             drop(leader);
         } else {
+            let (leader, room) = self.wait_for_room(waiter, leader, room, bytes);
+            std::mem::forget(unled);
             self.lead_group(waiter, leader, room, bytes, None);
         }
     }
@@ -279,33 +291,31 @@ impl Engine {
         }
         let bytes = own(waiter).payload.bytes();
         let began = self.nanos();
-        let (leader, room) = self.take_lead(waiter, bytes);
-        parts.add(Part::Throttle, self.nanos().saturating_sub(began));
-        self.lead_group(waiter, leader, room, bytes, Some(parts));
-    }
-
-    /// Becomes the leader, and makes room for the group that begins with this writer.
-    #[inline(always)]
-    fn take_lead<'a>(
-        self: &'a Arc<Self>,
-        waiter: &Waiter<Request<'static>>,
-        bytes: usize,
-    ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
         let mut leader = self.leader.lock();
-        let first = own(waiter);
         // The leader's own request decides what it may wait for; followers that differ are left out.
         let unled = Unled {
             engine: self,
             waiter,
         };
-        let room = self.make_room(&mut leader, first.no_slowdown, Waited::default());
-        let taken = if matches!(room, Ok(Room::Made)) && leader.untold.is_empty() {
-            (leader, Ok(()))
-        } else {
-            self.make_room_slowly(leader, room, first.no_slowdown, bytes)
-        };
+        let room = self.make_room(&mut leader, own(waiter).no_slowdown, Waited::default());
+        let (leader, room) = self.wait_for_room(waiter, leader, room, bytes);
         std::mem::forget(unled);
-        taken
+        parts.add(Part::Throttle, self.nanos().saturating_sub(began));
+        self.lead_group(waiter, leader, room, bytes, Some(parts));
+    }
+
+    /// Goes on with making room for the group that begins with this writer, if there is none yet.
+    fn wait_for_room<'a>(
+        self: &'a Arc<Self>,
+        waiter: &Waiter<Request<'static>>,
+        leader: MutexGuard<'a, LeaderState>,
+        room: Result<Room>,
+        bytes: usize,
+    ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
+        match room {
+            Ok(Room::Made) if leader.untold.is_empty() => (leader, Ok(())),
+            room => self.make_room_slowly(leader, room, own(waiter).no_slowdown, bytes),
+        }
     }
 
     /// The general case: several writers, a sync, or no room.
