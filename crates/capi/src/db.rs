@@ -261,7 +261,7 @@ pub(crate) unsafe fn open_families_with(
     if !names.iter().any(|n| n == "default") {
         // As in RocksDB, where an open for writing first looks at the options.
         if matches!(mode, Mode::ReadWrite | Mode::Trimmed(_)) {
-            builder(dir, options, families)?.check()?;
+            builder(dir, options, families)?.check_for_writing()?;
         }
         return Err(Error::invalid_argument(
             "Default column family not specified",

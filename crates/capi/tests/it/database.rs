@@ -110,6 +110,24 @@ fn families_are_opened_by_name() {
         let text = open(&[nope]).unwrap_err();
         let options = "unordered_write is incompatible with !allow_concurrent_memtable_write";
         assert_eq!(text, format!("Invalid argument: {options}"));
+        // Options of families come before those of the database, options of tables before both.
+        rocksdb_options_set_inplace_update_support(w.options, 1);
+        rocksdb_options_set_compression(w.options, 6);
+        let text = open(&[nope]).unwrap_err();
+        let options = "Compression type Xpress is not linked with the binary.";
+        assert_eq!(text, format!("Invalid argument: {options}"));
+        let table = rocksdb_block_based_options_create();
+        rocksdb_block_based_options_set_no_block_cache(table, 1);
+        rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 1);
+        rocksdb_options_set_block_based_table_factory(w.options, table);
+        let text = open(&[nope]).unwrap_err();
+        let options = "Enable cache_index_and_filter_blocks, , but block cache is disabled";
+        assert_eq!(text, format!("Invalid argument: {options}"));
+        rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 0);
+        rocksdb_options_set_block_based_table_factory(w.options, table);
+        rocksdb_block_based_options_destroy(table);
+        rocksdb_options_set_compression(w.options, 0);
+        rocksdb_options_set_inplace_update_support(w.options, 0);
         rocksdb_options_set_unordered_write(w.options, 0);
         rocksdb_options_set_allow_concurrent_memtable_write(w.options, 1);
         let text = open(&[default, nope]).unwrap_err();

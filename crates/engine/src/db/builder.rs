@@ -379,36 +379,57 @@ impl OpenBuilder {
     /// # Errors
     /// `NotSupported` with the names of all options whose feature does not exist yet.
     pub fn check(&self) -> Result<()> {
-        if self.options.keep_log_file_num == 0 {
-            return Err(Error::invalid_argument(
+        // In RocksDB's order, which programs see by the first error.
+        self.families
+            .iter()
+            .try_for_each(|f| f.check_values(&self.options))?;
+        check_files(&self.options, &self.resources)?;
+        let o = &self.options;
+        let contradictions = [
+            (
+                o.keep_log_file_num == 0,
                 "keep_log_file_num must be greater than 0",
-            ));
-        }
-        if self.options.unordered_write && !self.options.allow_concurrent_memtable_write {
-            return Err(Error::invalid_argument(
+            ),
+            (
+                o.unordered_write && !o.allow_concurrent_memtable_write,
                 "unordered_write is incompatible with !allow_concurrent_memtable_write",
-            ));
-        }
-        if self.options.atomic_flush && self.options.enable_pipelined_write {
-            return Err(Error::invalid_argument(
-                "atomic_flush is incompatible with enable_pipelined_write",
-            ));
-        }
-        if self.options.unordered_write && self.options.enable_pipelined_write {
-            return Err(Error::invalid_argument(
+            ),
+            (
+                o.unordered_write && o.enable_pipelined_write,
                 "unordered_write is incompatible with enable_pipelined_write",
-            ));
+            ),
+            (
+                o.atomic_flush && o.enable_pipelined_write,
+                "atomic_flush is incompatible with enable_pipelined_write",
+            ),
+            (
+                o.open_files_async && !o.skip_stats_update_on_db_open,
+                "open_files_async requires skip_stats_update_on_db_open = true.",
+            ),
+        ];
+        if let Some((_, text)) = contradictions.iter().find(|c| c.0) {
+            return Err(Error::invalid_argument(*text));
         }
-        if !self.options.write_dbid_to_manifest && !self.options.write_identity_file {
+        o.check_values()?;
+        if !o.write_dbid_to_manifest && !o.write_identity_file {
             return Err(Error::invalid_argument(
                 "write_dbid_to_manifest and write_identity_file cannot both be false",
             ));
         }
-        check_files(&self.options, &self.resources)?;
-        self.options.check_values()?;
         self.families
             .iter()
-            .try_for_each(|f| f.check(&self.options))
+            .try_for_each(|f| f.check_supported(&self.options))
+    }
+
+    /// As [`Self::check`], and what an open for writing asks besides.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check_for_writing(&self) -> Result<()> {
+        self.families
+            .iter()
+            .try_for_each(FamilyOptions::check_table)?;
+        self.check()
     }
 
     /// Adds the families of the directory that were not named.
@@ -523,9 +544,6 @@ impl OpenBuilder {
             families.try_for_each(|f| f.prepare_for_reading(&self.options))?;
         } else {
             self.check()?;
-            self.families
-                .iter()
-                .try_for_each(|f| f.check_writers(&self.options))?;
         }
         sanitize_db(&mut self.options, env.fs.open_files_max());
         self.resources.complete(&env, &mut self.options);
@@ -615,11 +633,6 @@ fn check_files(o: &DbOptions, resources: &Resources) -> Result<()> {
     if resources.paths.len() > PATHS_MAX {
         let text = "More than four DB paths are not supported yet. ";
         return Err(Error::not_supported(text));
-    }
-    if o.open_files_async && !o.skip_stats_update_on_db_open {
-        return Err(Error::invalid_argument(
-            "open_files_async requires skip_stats_update_on_db_open = true.",
-        ));
     }
     let what = if o.allow_mmap_reads && o.use_direct_reads {
         "If memory mapped reads (allow_mmap_reads) are enabled then direct I/O reads \

@@ -255,7 +255,48 @@ impl FamilyOptions {
     /// `NotSupported` with the names of all options whose feature does not exist; `InvalidArgument`
     /// for a hash index without prefixes.
     pub(super) fn check(&self, db: &DbOptions) -> Result<()> {
+        self.check_values(db)?;
+        self.check_supported(db)
+    }
+
+    /// Reports options of the family that are wrong, in RocksDB's order: programs see the first.
+    ///
+    /// # Errors
+    /// `InvalidArgument` and `NotSupported`, in its words.
+    pub(super) fn check_values(&self, db: &DbOptions) -> Result<()> {
+        self.check_index()?;
         self.check_shape()?;
+        if self.options.compression == CompressionType::Disable {
+            return Err(Error::invalid_argument(
+                "kDisableCompressionOption not permitted for option: compression",
+            ));
+        }
+        if db.unordered_write && self.options.max_successive_merges != 0 {
+            return Err(Error::invalid_argument(
+                "max_successive_merges larger than 0 is currently inconsistent with unordered_write",
+            ));
+        }
+        self.check_codecs()?;
+        self.check_timestamps(db)?;
+        self.options.check_with(db)?;
+        if self.name == "default" && self.options.disallow_memtable_writes {
+            return Err(Error::invalid_argument(
+                "Default column family cannot use disallow_memtable_writes=true",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Reports options of the family and of the database whose feature does not exist.
+    ///
+    /// # Errors
+    /// `NotSupported` with their names.
+    pub(super) fn check_supported(&self, db: &DbOptions) -> Result<()> {
+        check_supported(db, &self.plain(), &self.table)
+    }
+
+    /// Refuses a hash index without prefixes.
+    fn check_index(&self) -> Result<()> {
         let no_extractor = self.prefix_extractor.is_none()
             && SliceTransform::from_text(&self.options.prefix_extractor).is_none();
         if self.table.index_type == IndexType::HashSearch && no_extractor {
@@ -263,8 +304,11 @@ impl FamilyOptions {
                 "Hash index is specified for block-based table, but prefix_extractor is not given",
             ));
         }
-        self.check_timestamps(db)?;
-        self.options.check_with(db)?;
+        Ok(())
+    }
+
+    /// Refuses codecs that do not exist.
+    fn check_codecs(&self) -> Result<()> {
         let codecs = match &self.options.compression_per_level[..] {
             [] => std::slice::from_ref(&self.options.compression),
             per_level => per_level,
@@ -274,17 +318,7 @@ impl FamilyOptions {
                 "Compression type Xpress is not linked with the binary.",
             ));
         }
-        if self.options.compression == CompressionType::Disable {
-            return Err(Error::invalid_argument(
-                "kDisableCompressionOption not permitted for option: compression",
-            ));
-        }
-        if self.name == "default" && self.options.disallow_memtable_writes {
-            return Err(Error::invalid_argument(
-                "Default column family cannot use disallow_memtable_writes=true",
-            ));
-        }
-        check_supported(db, &self.plain(), &self.table)
+        self.options.check_codecs()
     }
 
     /// Refuses what there is no room for.
@@ -326,14 +360,6 @@ impl FamilyOptions {
         check_supported(db, &cf, &table)
     }
 
-    /// Refuses a memtable that the writers of the database do not suit.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
-    pub(super) fn check_writers(&self, db: &DbOptions) -> Result<()> {
-        self.options.check_writers(db)
-    }
-
     /// Refuses what RocksDB refuses for families whose tables hold no timestamps, in its words.
     ///
     /// # Errors
@@ -365,6 +391,7 @@ impl FamilyOptions {
     /// # Errors
     /// `InvalidArgument`.
     pub(super) fn check_table(&self) -> Result<()> {
+        self.check_index()?;
         check_table(&self.options, &self.table)?;
         self.cache_usage.check(self.table.no_block_cache)
     }
@@ -443,8 +470,13 @@ impl FamilyOptions {
     /// # Errors
     /// As [`Self::check`] and [`Self::check_table`].
     pub(crate) fn for_tables(mut self, db: &DbOptions) -> Result<FamilyRequest> {
-        self.check(db)?;
+        // Nobody writes to a memtable.
+        let db = DbOptions {
+            allow_concurrent_memtable_write: false,
+            ..db.clone()
+        };
         self.check_table()?;
+        self.check(&db)?;
         // Nothing is read.
         self.table.no_block_cache = true;
         Ok(self.into_request(&Resources::default(), None))
@@ -477,7 +509,6 @@ impl FamilyOptions {
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
         let options = engine.options();
         self.check(&options)?;
-        self.check_writers(&options)?;
         let times = engine.default.times.as_ref();
         if self.ttl.is_some() && times.is_none() {
             return Err(Error::invalid_argument(

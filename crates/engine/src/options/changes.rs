@@ -260,38 +260,12 @@ impl CfOptions {
                  concurrent writes (allow_concurrent_memtable_write)",
             ));
         }
-        if db.unordered_write && self.max_successive_merges != 0 {
-            return Err(Error::invalid_argument(
-                "max_successive_merges larger than 0 is currently inconsistent with unordered_write",
-            ));
-        }
-        if self.compaction_style == CompactionStyle::Fifo {
-            if db.max_open_files != -1 && self.ttl > 0 {
-                return Err(Error::not_supported(
-                    "FIFO compaction only supported with max_open_files = -1.",
-                ));
-            }
-            if db.open_files_async {
-                return Err(Error::not_supported(
-                    "FIFO compaction is not supported with open_files_async = true.",
-                ));
-            }
-        }
-        self.check_values()
-    }
-
-    /// Refuses, as RocksDB, memtables that take one writer at a time, in a database that has several. Not
-    /// for reading only.
-    ///
-    /// # Errors
-    /// `InvalidArgument`, in RocksDB's words.
-    pub(crate) fn check_writers(&self, db: &DbOptions) -> Result<()> {
         if db.allow_concurrent_memtable_write && objects::hashes_prefixes(&self.memtable_factory) {
             return Err(Error::invalid_argument(
                 "Memtable doesn't allow concurrent writes (allow_concurrent_memtable_write)",
             ));
         }
-        Ok(())
+        self.check_values_in(Some(db))
     }
 
     /// Refuses values that RocksDB refuses when a family is opened or its options are changed.
@@ -299,6 +273,11 @@ impl CfOptions {
     /// # Errors
     /// `InvalidArgument` or `NotSupported`, in RocksDB's words.
     pub fn check_values(&self) -> Result<()> {
+        self.check_values_in(None)
+    }
+
+    /// As [`Self::check_values`], in a database of those options.
+    fn check_values_in(&self, db: Option<&DbOptions>) -> Result<()> {
         self.own.check_bounds()?;
         if self.own.kvsep_space_max < self.own.kvsep_space_target {
             return Err(Error::invalid_argument(
@@ -345,6 +324,9 @@ impl CfOptions {
                 "read_triggered_compaction_threshold must be >= 0.0 and finite. Use 0.0 to disable.",
             ));
         }
+        if let Some(db) = db {
+            self.check_fifo(db)?;
+        }
         for (what, bytes) in [
             ("Memtable", self.memtable_protection_bytes_per_key),
             ("Block", u32::from(self.block_protection_bytes_per_key)),
@@ -357,6 +339,24 @@ impl CfOptions {
             }
         }
         self.check_style()
+    }
+
+    /// Refuses options of the database that do not go with FIFO compaction.
+    fn check_fifo(&self, db: &DbOptions) -> Result<()> {
+        if self.compaction_style != CompactionStyle::Fifo {
+            return Ok(());
+        }
+        if db.max_open_files != -1 && self.ttl > 0 {
+            return Err(Error::not_supported(
+                "FIFO compaction only supported with max_open_files = -1.",
+            ));
+        }
+        if db.open_files_async {
+            return Err(Error::not_supported(
+                "FIFO compaction is not supported with open_files_async = true.",
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses options of a compaction style that contradict each other or the style.
@@ -399,7 +399,18 @@ impl CfOptions {
         Ok(())
     }
 
-    fn check_codecs(&self) -> Result<()> {
+    /// Refuses codecs of blobs and settings of dictionaries that make no sense.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, in RocksDB's words.
+    pub(crate) fn check_codecs(&self) -> Result<()> {
+        let dictionaries = &self.compression_opts;
+        if dictionaries.zstd_max_train_bytes > 0 && dictionaries.max_dict_bytes == 0 {
+            return Err(Error::invalid_argument(
+                "The dictionary size limit (`CompressionOptions::max_dict_bytes`) should be nonzero if \
+                 we're using zstd's dictionary generator.",
+            ));
+        }
         let blobs = match self.blob_compression_type {
             CompressionType::Xpress => Some("Xpress"),
             CompressionType::Disable => Some("DisableOption"),
@@ -409,13 +420,6 @@ impl CfOptions {
             return Err(Error::invalid_argument(format!(
                 "The specified blob compression type {name} is not available."
             )));
-        }
-        let dictionaries = &self.compression_opts;
-        if dictionaries.zstd_max_train_bytes > 0 && dictionaries.max_dict_bytes == 0 {
-            return Err(Error::invalid_argument(
-                "The dictionary size limit (`CompressionOptions::max_dict_bytes`) should be nonzero if \
-                 we're using zstd's dictionary generator.",
-            ));
         }
         Ok(())
     }
