@@ -62,7 +62,7 @@ impl Engine {
             let _state = self.state.lock();
             file.being_compacted.store(false, Ordering::Relaxed);
         }
-        self.changed.notify_all();
+        self.state.notify_all();
         drop(file);
         self.purge_and_log();
         Ok(done?)

@@ -90,7 +90,7 @@ impl Engine {
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if state.paused > 0 {
+            if state.jobs.are_paused() {
                 return Err(super::job::manual_paused());
             }
             let f = state.alive(family.id)?;
@@ -107,7 +107,7 @@ impl Engine {
             }
             settle_move(&f.version, &family.cache.paths, &mut plan);
             let job = self.start_plan(&mut state, family.id, plan);
-            state.manual_running += 1;
+            state.jobs.begin_manual(false);
             job
         };
         let result = match job {
@@ -125,8 +125,8 @@ impl Engine {
                 result
             }
         };
-        self.state.lock().manual_running -= 1;
-        self.changed.notify_all();
+        self.state.lock().jobs.end_manual(false);
+        self.state.notify_all();
         self.purge_and_log();
         result
     }
@@ -191,7 +191,7 @@ impl Engine {
             }
         }
         // A refit may wait for that.
-        self.changed.notify_all();
+        self.state.notify_all();
         drop(taken);
         self.purge_and_log();
         Ok(done?)

@@ -105,14 +105,14 @@ impl Engine {
         let short = self.short_dirs();
         let job = {
             let mut state = self.state.lock();
-            state.compactions_queued = state.compactions_queued.saturating_sub(1);
+            state.jobs.start_compaction();
             let (job, held_back) = self.next_job(&mut state, &short);
             if job.is_none() {
                 drop(state);
                 if let Some(e) = held_back {
                     self.set_error(Place::Compaction, &e);
                 }
-                self.changed.notify_all();
+                self.state.notify_all();
                 return;
             }
             // While this one runs, another family may be next.
@@ -172,7 +172,11 @@ impl Engine {
         state: &mut DbState,
         short: &ShortDirs,
     ) -> (Option<CompactionJob>, Option<Error>) {
-        if state.manual > 0 || state.paused > 0 || state.ends() || self.switches.all_are_off() {
+        if state.jobs.has_exclusive()
+            || state.jobs.are_paused()
+            || state.ends()
+            || self.switches.all_are_off()
+        {
             return (None, None);
         }
         if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
@@ -187,8 +191,8 @@ impl Engine {
             // Their turn comes again.
             for id in held {
                 if let Some(f) = state.family_mut(id) {
-                    f.compaction_queued = true;
-                    state.compaction_queue.push_back(id);
+                    f.compaction.queue();
+                    state.jobs.push_family(id);
                 }
             }
         }
@@ -201,11 +205,11 @@ impl Engine {
         short: &ShortDirs,
         hold_back: &mut dyn FnMut(u32, Error),
     ) -> Option<CompactionJob> {
-        while let Some(id) = state.compaction_queue.pop_front() {
+        while let Some(id) = state.jobs.pop_family() {
             let Some(f) = state.family_mut(id) else {
                 continue;
             };
-            f.compaction_queued = false;
+            f.compaction.unqueue();
             let picked = pick(&self.picker_input(f)).map(|mut plan| {
                 settle_move(&f.version, &f.family.cache.paths, &mut plan);
                 plan
@@ -219,25 +223,28 @@ impl Engine {
             match picked {
                 // Without room it waits for the next install, as if nothing could run.
                 Some(plan) if !self.c.resources.reserve_space(&f.family, room_for(&plan)) => {
-                    f.compaction_due = false;
+                    f.compaction.put_off();
                 }
                 Some(plan) => return self.start_plan(state, id, plan),
                 // Nothing can run now; what is due is looked at again after the next install.
-                None => f.compaction_due = false,
+                None => f.compaction.put_off(),
             }
         }
         None
     }
 
     pub(crate) fn picker_input<'a>(&self, f: &'a FamilyState) -> PickerInput<'a> {
-        let now = f.judged_at;
+        let now = f.compaction.judged_at();
         PickerInput {
             version: &f.version,
             options: &f.settings.levels,
-            running: &f.running,
+            running: f.compaction.running(),
             // What keeps its number for the time it tells is as good as protected.
-            oldest_snapshot: (f.oldest_snapshot > 0)
-                .then(|| f.oldest_snapshot.min(self.times.keep_from(&f.settings))),
+            oldest_snapshot: (f.compaction.oldest_snapshot() > 0).then(|| {
+                f.compaction
+                    .oldest_snapshot()
+                    .min(self.times.keep_from(&f.settings))
+            }),
             now,
             ahead_seconds: seconds_to_next_off_peak(&self.options().daily_offpeak_time_utc, now),
             young_after: self.times.young_after(&f.settings),
@@ -252,10 +259,9 @@ impl Engine {
         family: u32,
         plan: CompactionPlan,
     ) -> Option<CompactionJob> {
-        state.next_job += 1;
-        let id = state.next_job;
+        let id = state.jobs.new_id();
         let f = state.family_mut(family)?;
-        f.judged_at = self.c.env.clock.now_seconds();
+        f.compaction.judge_at(self.c.env.clock.now_seconds());
         for file in plan.input_files() {
             debug_assert!(
                 !file.is_being_compacted(),
@@ -266,20 +272,20 @@ impl Engine {
         }
         let now = self.c.env.clock.monotonic_nanos();
         let (smallest, largest) = plan.user_key_range(&f.family.comparator);
-        f.running.push(RunningCompaction {
+        let range = RunningCompaction {
             id,
             output_level: plan.output_level,
             smallest,
             largest,
             input_levels: plan.inputs.iter().map(|i| i.0).collect(),
             proximal: plan.proximal.clone(),
-        });
+        };
         let progress = Arc::new(CompactionProgress::new(
             id,
             level0_bytes(&plan, &f.settings),
             now,
         ));
-        f.compactions.push(progress.clone());
+        f.compaction.begin(range, progress.clone());
         let job = CompactionJob {
             family: f.family.clone(),
             settings: f.settings.clone(),
@@ -293,7 +299,7 @@ impl Engine {
             trim: None,
             told: None,
         };
-        state.compactions_running += 1;
+        state.jobs.begin_compaction();
         Some(job)
     }
 
@@ -304,10 +310,9 @@ impl Engine {
             let stays = state.trouble.is_quarantined(file);
             file.being_compacted.store(stays, Ordering::Relaxed);
         }
-        state.compactions_running = state.compactions_running.saturating_sub(1);
+        state.jobs.end_compaction();
         if let Some(f) = state.family_mut(job.family.id) {
-            f.running.retain(|r| r.id != job.id);
-            f.compactions.retain(|c| c.id != job.id);
+            f.compaction.end(job.id);
             // What went is not there any more, if it went.
             let left = f.version.files(0).iter();
             let stays = |n: u64| left.clone().any(|f| f.number == n);
@@ -323,7 +328,7 @@ impl Engine {
         self.install_superversion(&mut state, job.family.id);
         self.schedule(&mut state);
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
         self.reporter.tell_stalls();
     }
 

@@ -186,8 +186,7 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            state.manual_running += 1;
-            state.manual += usize::from(options.exclusive);
+            state.jobs.begin_manual(options.exclusive);
         }
         let result = match style {
             CompactionStyle::Universal | CompactionStyle::Fifo => {
@@ -198,11 +197,10 @@ impl Engine {
         };
         {
             let mut state = self.state.lock();
-            state.manual_running -= 1;
-            state.manual -= usize::from(options.exclusive);
+            state.jobs.end_manual(options.exclusive);
             self.schedule(&mut state);
         }
-        self.changed.notify_all();
+        self.state.notify_all();
         self.purge_and_log();
         let Some(level) = result? else {
             return Ok(());
@@ -327,7 +325,7 @@ impl Engine {
         drop(version);
         if let Some(f) = self.state.lock().family_mut(manual.family.id) {
             // A file that is due by its age is due now, not when the last file came.
-            f.judged_at = self.c.env.clock.now_seconds();
+            f.compaction.judge_at(self.c.env.clock.now_seconds());
         }
         self.run_step(manual, |input| {
             let plan = if is_universal {
@@ -404,8 +402,8 @@ impl Engine {
             if self.switches.manual_is_off(options.canceled.as_deref()) {
                 return Err(manual_paused());
             }
-            let excluded = state.manual > 0 && !options.exclusive;
-            if (options.exclusive || excluded) && state.compactions_running > 0 {
+            let excluded = state.jobs.has_exclusive() && !options.exclusive;
+            if (options.exclusive || excluded) && state.jobs.compactions_running() > 0 {
                 // Jobs that began before; no automatic ones start while `manual` counts.
                 drop(self.wait_changed(state));
                 continue;
@@ -413,7 +411,7 @@ impl Engine {
             let f = state.alive(family.id)?;
             let mut picked = match pick(&self.picker_input(f)) {
                 ManualOutcome::Nothing => return Ok(None),
-                ManualOutcome::Conflict if state.compactions_running > 0 => {
+                ManualOutcome::Conflict if state.jobs.compactions_running() > 0 => {
                     drop(self.wait_changed(state));
                     continue;
                 }

@@ -8,10 +8,10 @@ impl Engine {
     /// Starts no flush and no compaction any more, and waits for those that run. Counts.
     pub(crate) fn pause_background_work(&self) -> Result<()> {
         let mut state = self.state.lock();
-        state.paused += 1;
+        state.jobs.pause();
         // Those that wait for idleness may not want to wait for the end of a pause.
-        self.changed.notify_all();
-        while !state.no_jobs() {
+        self.state.notify_all();
+        while !state.jobs.are_over() {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
@@ -26,22 +26,21 @@ impl Engine {
     /// `InvalidArgument` if there was none.
     pub(crate) fn continue_background_work(self: &Arc<Self>) -> Result<()> {
         let mut state = self.state.lock();
-        if state.paused == 0 {
+        if !state.jobs.unpause() {
             return Err(Error::invalid_argument("Background work already unpaused"));
         }
-        state.paused -= 1;
         self.schedule(&mut state);
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
         Ok(())
     }
 
     /// Calls off manual compactions, waits for those that run, and refuses new ones. Counts.
     pub(crate) fn disable_manual_compaction(&self) {
         self.switches.disable_manual();
-        self.changed.notify_all();
+        self.state.notify_all();
         let mut state = self.state.lock();
-        while state.manual_running > 0 {
+        while state.jobs.has_manual() {
             state = self.wait_changed(state);
         }
     }
@@ -51,8 +50,8 @@ impl Engine {
     pub(crate) fn abort_compactions(&self) {
         let mut state = self.state.lock();
         self.switches.abort();
-        self.changed.notify_all();
-        while state.compactions_running > 0 || state.manual_running > 0 {
+        self.state.notify_all();
+        while state.jobs.compactions_running() > 0 || state.jobs.has_manual() {
             state = self.wait_changed(state);
         }
     }
@@ -64,7 +63,7 @@ impl Engine {
             self.schedule(&mut state);
         }
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
     }
 
     /// Keeps obsolete files on disk. Counts.

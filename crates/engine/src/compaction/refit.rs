@@ -19,7 +19,7 @@ impl Engine {
     ) -> Result<()> {
         let mut state = self.state.lock();
         let (version, to) = loop {
-            if state.ingesting > 0 {
+            if state.jobs.is_ingesting() {
                 state = self.wait_changed(state);
                 continue;
             }
@@ -31,7 +31,7 @@ impl Engine {
                 ));
             }
             let max_bytes = LevelTargets::compute(&version, &f.settings.levels).max_bytes;
-            if state.refitting {
+            if state.jobs.is_refitting() {
                 return Err(Error::not_supported("another thread is refitting"));
             }
             let to = target.unwrap_or_else(|| highest_fit(&version, &max_bytes, level));
@@ -58,11 +58,11 @@ impl Engine {
         let held = version.files(level);
         held.iter().for_each(|f| f.set_being_compacted(true));
         let edit = move_edit(&version, level, to);
-        state.refitting = true;
+        state.jobs.set_refitting(true);
         drop(state);
         let moved = self.log_and_apply(family, edit, |_| {});
         let mut state = self.state.lock();
-        state.refitting = false;
+        state.jobs.set_refitting(false);
         // Where files are described anew, the flag is in both descriptions.
         let now = state.family(family.id).map(|f| f.version.clone());
         let described = now.iter().flat_map(|now| now.files(to));
@@ -73,7 +73,7 @@ impl Engine {
         // What is due was told without them.
         self.install_superversion(&mut state, family.id);
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
         Ok(moved?)
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         let db = db.no_info_log().open().unwrap();
         db.default_cf().put("k", "v").unwrap();
         db.default_cf().compact_range(None, None).unwrap();
-        let family = db.engine().default.clone();
+        let family = db.engine().families.default().clone();
         let version = || family.superversion.load().version.clone();
         let file = version().files(6)[0].clone();
         // As one who deletes files, until this job.

@@ -59,7 +59,7 @@ impl Engine {
         }
         // Files that take turns bring a range each, as far as jobs are free.
         let files = job.plan.inputs.first().map_or(0, |i| i.1.len()) as u64;
-        let running = self.state.lock().compactions_running;
+        let running = self.state.lock().jobs.compactions_running();
         let free = self.max_compactions().saturating_sub(running) as u64;
         limit.max(files.min(limit + free))
     }

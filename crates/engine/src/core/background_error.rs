@@ -196,6 +196,8 @@ pub(crate) struct Trouble {
     pub log_poisoned: bool,
     /// Logs below this number are given up as soon as all memtables are in tables; 0 for none.
     pub give_up_below: FileNumber,
+    /// Flushes and compactions that failed so far.
+    pub error_count: u64,
     /// A resume is under way: no job begins.
     pub resuming: bool,
     /// The timer of tries is running.

@@ -2,9 +2,11 @@
 
 use super::Speed;
 use super::disk_watch::DiskWatch;
+use super::family::Families;
 use super::free_space::Reserve;
 use super::leadership::Leadership;
 use super::options_file::OptionsFiles;
+use super::owner::Owner;
 use super::purge::PurgeQueue;
 use super::spare::SpareMemory;
 use super::stall::{Throttle, ThrottleSettings};
@@ -14,18 +16,19 @@ use super::switches::CompactionSwitches;
 use super::timers::Timers;
 use super::times::KeptTimes;
 use super::transactions::Transactions;
+use super::write_gate::WriteGate;
 use super::{
     Catalog, DbCounters, Directories, Family, FamilySet, LogSet, Outstanding, Reporter, Request,
-    Resources, SnapshotList, StatsHistory, Tracing, Watchers,
+    Resources, SnapshotList, Tracing, Watchers,
 };
 use crate::options::{DbOptions, FixedDbOptions};
 use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
-use spanlith_base::sync::{ArcCell, CommitOrder, Condvar, GroupQueue, Guard, Mutex};
+use spanlith_base::sync::{ArcCell, CommitOrder, GroupQueue, Guard, Mutex};
 use spanlith_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, FileLock, Process};
+use spanlith_env::{Env, FileLock};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -74,20 +77,16 @@ pub(crate) struct Engine {
     pub logs: LogSet,
     /// Itself, for timers.
     pub me: Weak<Self>,
-    /// Says who opened it: nobody else writes, deletes, or waits for its threads.
-    pub process: Process,
+    /// The process that opened it: nobody else writes, deletes, or waits for its threads.
+    pub owner: Owner,
     /// Options in force; replaced as a whole under the state mutex.
     options: ArcCell<DbOptions>,
     /// Order of OPTIONS files: who holds it writes what is in force.
     pub options_file: Mutex<OptionsFiles>,
     /// Work done so far.
     pub counters: DbCounters,
-    /// Copy of `LeaderState::generation` for those who are not leaders.
-    pub generation: AtomicU64,
-    /// The default family.
-    pub default: Arc<Family>,
-    /// All families that were not dropped; replaced under leadership and the state mutex.
-    pub families: ArcCell<FamilySet>,
+    /// All families that were not dropped.
+    pub families: Families,
     /// Assigned and visible sequence numbers (W2, W3). Groups begin under leadership; readers ask for the visible
     /// number after the superversion.
     pub order: CommitOrder,
@@ -101,12 +100,8 @@ pub(crate) struct Engine {
     pub resume_token: Mutex<()>,
     pub leader: Leadership,
     pub state: StateMutex,
-    /// Background work finished, an error was set, or close began.
-    pub changed: Condvar,
-    /// Says what writers look at once per call and once per group: without the bits meant for them they go on, else take
-    /// the slow path. Relaxed; changed under the state mutex. It is a line that readers look at: writers do not write to what
-    /// lies beside it.
-    pub write_gate: AtomicU16,
+    /// The conditions that writers look at once per call and once per group, and readers once per call.
+    pub gate: WriteGate,
     pub throttle: Throttle,
     /// Counts ingestions, twice each: odd while superversions of one are being replaced.
     pub ingestions: AtomicU64,
@@ -114,9 +109,6 @@ pub(crate) struct Engine {
     pub switches: CompactionSwitches,
     /// Set when close began; long jobs look at it.
     pub stopping: AtomicBool,
-    /// Counters at regular times.
-    pub history: Mutex<StatsHistory>,
-    pub lock: std::sync::Mutex<Option<Box<dyn FileLock>>>,
     /// The timers of what is done from time to time.
     pub timers: Timers,
     /// When sequence numbers were assigned, if a family wants to know.
@@ -140,7 +132,7 @@ const SHORT_WAIT: Duration = Duration::from_secs(1);
 /// Such waits after which, in builds with assertions, somebody has to be going to make a change.
 const LONGEST_WAIT: u32 = 120;
 
-/// Bits of `write_gate`.
+/// Bits of [`WriteGate`].
 pub(crate) mod gate {
     /// Writes are delayed.
     pub const DELAY: u16 = 1;
@@ -222,17 +214,12 @@ impl Engine {
             times: KeptTimes::new(clock.clone()),
             timers: Timers::default(),
             switches: CompactionSwitches::default(),
-            process: Process::current(),
+            owner: Owner::new(lock),
             options: ArcCell::new(Arc::new(options)),
             options_file: Mutex::new(rank::OPTIONS, OptionsFiles::default()),
             counters: DbCounters::new(now),
             c,
-            default: families
-                .get(0)
-                .expect("the default family is always there")
-                .clone(),
-            families: ArcCell::new(Arc::new(families)),
-            generation: AtomicU64::new(0),
+            families: Families::new(families),
             order: CommitOrder::new(0),
             queue: GroupQueue::new(),
             apply_left: AtomicUsize::new(0),
@@ -240,13 +227,10 @@ impl Engine {
             resume_token: Mutex::new(rank::RESUME, ()),
             leader: Leadership::new(leader, in_flight),
             state: StateMutex::new(state, clock.clone()),
-            changed: Condvar::new(),
-            write_gate: AtomicU16::new(first_gate),
+            gate: WriteGate::new(first_gate),
             throttle,
             ingestions: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            history: Mutex::new(rank::LEAF, StatsHistory::default()),
-            lock: std::sync::Mutex::new(lock),
             spare,
             tracing: Tracing::default(),
             requests: OnceLock::new(),
@@ -264,15 +248,9 @@ impl Engine {
         self.options.replace(options);
     }
 
-    /// Returns whether some of these bits of [`gate`] are set.
-    #[inline]
-    pub(crate) fn is_gate(&self, bits: u16) -> bool {
-        self.write_gate.load(Ordering::Relaxed) & bits != 0
-    }
-
     /// Returns whether writers are delayed or stopped: then background work is urgent.
     pub(crate) fn is_held_up(&self) -> bool {
-        self.is_gate(gate::DELAY | gate::STOP | gate::PACE)
+        self.gate.has(gate::DELAY | gate::STOP | gate::PACE)
     }
 
     /// Deletes a blob file that a job wrote and no version names.
@@ -298,7 +276,7 @@ impl Engine {
     /// log, file numbers and threads are its own.
     #[inline]
     pub(crate) fn writable(&self) -> Result<()> {
-        if !self.process.is_current() {
+        if !self.owner.is_current() {
             return Err(Error::not_supported(
                 "Writing in a child of the process that opened the database",
             ));
@@ -315,13 +293,13 @@ impl Engine {
     /// The error that refuses writes, if any.
     pub(crate) fn refusal(&self) -> Option<Error> {
         let state = self.state.lock();
-        if state.closing {
+        if state.life.is_closing() {
             return Some(Error::shutdown(""));
         }
         state.trouble.refusal()
     }
 
-    /// Waits for `self.changed`, running a background job on this thread instead if the executor is
+    /// Waits for a change of the state, running a background job on this thread instead if the executor is
     /// manual or lacks threads.
     pub(crate) fn wait_changed<'a>(
         &'a self,
@@ -337,7 +315,7 @@ impl Engine {
         let mut waits = 0;
         while !self.c.env.executor.lacks_threads() {
             let _timer = self.state.time(PerfCounter::DbConditionWaitNanos);
-            let (state, is_long) = self.changed.wait_timeout(guard, SHORT_WAIT);
+            let (state, is_long) = self.state.wait_timeout(guard, SHORT_WAIT);
             if !is_long {
                 return state;
             }

@@ -20,7 +20,7 @@ use spanlith_speed::SpeedTables;
 use spanlith_table::{BlockCache, CacheUsageOptions, Collectors, ReadCounters, ReaderOptions};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::AtomicU8;
 
 /// Blob files of a family that are kept open.
 const BLOB_FILES_OPEN_MAX: usize = 256;
@@ -233,8 +233,7 @@ impl Engine {
         leader.slots.push(MemSlot::new(&made, budget));
         let mut state = self.state.lock();
         if super::engine::is_users(&family.comparator) {
-            self.write_gate
-                .fetch_or(gate::CALLS_BACK, Ordering::Relaxed);
+            self.gate.set(gate::CALLS_BACK);
         }
         state.max_family = id;
         state.families.insert(id, made);
@@ -314,12 +313,10 @@ impl Engine {
         let mut state = self.state.lock();
         let removed = state.families.remove(&family.id);
         state.logs.keep_from(kept_log);
-        state.compaction_queue.retain(|&id| id != family.id);
+        state.jobs.forget_family(family.id);
         let set = self.families.load().without(family.id);
         self.families.replace(Arc::new(set));
-        // Release: who reads the new number before it looks for the family does not find it. A request with the
-        // old one is checked once more.
-        self.generation.store(leader.generation, Ordering::Release);
+        self.leader.publish_generation(&leader);
         if let Some(f) = &removed {
             for (_, file) in f.version.file_iter() {
                 file.mark_obsolete();
@@ -337,7 +334,7 @@ impl Engine {
         self.reporter
             .log()
             .info(format_args!("Dropped column family with id {}", family.id));
-        self.changed.notify_all();
+        self.state.notify_all();
         drop(self.retire_logs());
         self.c.purge.run();
         Ok(())

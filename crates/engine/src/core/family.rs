@@ -16,7 +16,7 @@ use crate::version::edit::BlobFileAddition;
 use crate::version::{FilePaths, LevelOptions, PurgeSink, TableCache};
 use spanlith_base::Comparator;
 use spanlith_base::slice_transform::{ExtractorId, NO_EXTRACTOR, SliceTransform};
-use spanlith_base::sync::ArcCell;
+use spanlith_base::sync::{ArcCell, Guard};
 use spanlith_memtable::{BloomOptions, MemTable, MemTableOptions, Protection};
 use spanlith_table::{Collectors, TableOptions};
 use std::borrow::Cow;
@@ -349,5 +349,45 @@ impl FamilySet {
     pub(crate) fn without(&self, id: u32) -> Self {
         let families = self.families.iter().filter(|f| f.id != id);
         Self::new(families.cloned().collect())
+    }
+}
+
+/// The families of an open database. Replaced under leadership and the state mutex.
+pub(crate) struct Families {
+    /// The default family, which is never dropped.
+    default: Arc<Family>,
+    all: ArcCell<FamilySet>,
+}
+
+impl Families {
+    /// These families; the default one is among them.
+    pub(super) fn new(all: FamilySet) -> Self {
+        let default = all.get(0).expect("the default family is always there");
+        Self {
+            default: default.clone(),
+            all: ArcCell::new(Arc::new(all)),
+        }
+    }
+
+    /// The default family.
+    #[inline]
+    pub(crate) fn default(&self) -> &Arc<Family> {
+        &self.default
+    }
+
+    /// Those that were not dropped, for a short look.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<'_, FamilySet> {
+        self.all.load()
+    }
+
+    /// Those that were not dropped.
+    pub(crate) fn load_full(&self) -> Arc<FamilySet> {
+        self.all.load_full()
+    }
+
+    /// From now on there are these. Requires: leadership and the state mutex.
+    pub(super) fn replace(&self, all: Arc<FamilySet>) {
+        self.all.replace(all);
     }
 }

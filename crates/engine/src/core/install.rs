@@ -14,7 +14,6 @@ use spanlith_base::{Error, FileNumber, Result, Severity};
 use spanlith_pace::{StallCause, StallCondition, StallInput, stall_condition};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Describes what one edit changes, and in which family.
 pub(crate) struct FamilyEdit {
@@ -134,7 +133,7 @@ impl Engine {
         drop(state);
         drop(manifest);
         drop(kept);
-        self.changed.notify_all();
+        self.state.notify_all();
         Ok(())
     }
 
@@ -214,12 +213,12 @@ impl Engine {
     /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
     /// Nothing happens if the family was dropped.
     pub(crate) fn install_superversion(self: &Arc<Self>, state: &mut DbState, id: u32) {
-        let is_ingesting = state.ingesting > 0;
+        let is_ingesting = state.jobs.is_ingesting();
         let Some(f) = state.family_mut(id) else {
             return;
         };
         f.superversion_number += 1;
-        f.flush_postponed = false;
+        f.flush.postpone(false);
         f.family.counters.note_version(&f.version);
         // Raising the bound alone loses nothing: as in RocksDB, reads below it go on until the next
         // change of files or memtables.
@@ -234,8 +233,8 @@ impl Engine {
         f.mem.forget_dead_runs(number);
         let is_same =
             Arc::ptr_eq(&old.version, &f.version) && Arc::ptr_eq(&old.settings, &f.settings);
-        if !is_same || f.judged_at == 0 {
-            f.judged_at = self.c.env.clock.now_seconds();
+        if !is_same || f.compaction.judged_at() == 0 {
+            f.compaction.judge_at(self.c.env.clock.now_seconds());
         }
         f.family.superversion.replace(Arc::new(SuperVersion {
             mem: f.mem.clone(),
@@ -261,9 +260,10 @@ impl Engine {
             return;
         };
         let targets = LevelTargets::compute(&f.version, &f.settings.levels);
-        f.pending_compaction_bytes = targets.pending_compaction_bytes;
-        f.marked_files = targets.marked_files;
-        f.compaction_due = !f.settings.options.disable_auto_compactions && self.wants_compaction(f);
+        f.compaction.note_targets(&targets);
+        let is_automatic = !f.settings.options.disable_auto_compactions;
+        let is_due = is_automatic && self.wants_compaction(f);
+        f.compaction.set_due(is_due);
         let input = stall_input(f);
         let condition = match stall_condition(&input) {
             // Level 0 and debt only pace.
@@ -275,9 +275,14 @@ impl Engine {
             condition => condition,
         };
         let before = std::mem::replace(&mut f.stall, condition);
-        f.mark_threshold = mark_threshold(f);
+        let threshold = mark_threshold(f);
+        f.compaction.set_mark_threshold(threshold);
         let own = f.stall;
-        let threshold = state.families.values().map(|f| f.mark_threshold).min();
+        let threshold = state
+            .families
+            .values()
+            .map(|f| f.compaction.mark_threshold())
+            .min();
         self.c
             .snapshots
             .set_threshold(threshold.unwrap_or(u64::MAX));
@@ -310,12 +315,9 @@ impl Engine {
             true => state.holds += 1,
             false => state.holds -= 1,
         }
-        match state.holds {
-            0 => self.write_gate.fetch_and(!gate::HOLD, Ordering::Relaxed),
-            _ => self.write_gate.fetch_or(gate::HOLD, Ordering::Relaxed),
-        };
+        self.gate.put(gate::HOLD, state.holds > 0);
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
     }
 
     /// Opens or narrows the gate of writers.
@@ -335,9 +337,8 @@ impl Engine {
         if is_smooth && families.any(|f| f.family.pacer.is_watched()) {
             bits |= gate::PACE;
         }
-        let others = !(gate::DELAY | gate::STOP | gate::PACE | gate::COUNT_READS);
-        let keep = self.write_gate.load(Ordering::Relaxed) & others;
-        self.write_gate.store(keep | bits, Ordering::Relaxed);
+        let mask = gate::DELAY | gate::STOP | gate::PACE | gate::COUNT_READS;
+        self.gate.replace(mask, bits);
     }
 }
 
@@ -360,7 +361,7 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
         l0_files: f.settings.levels.sorted_runs(&f.version),
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
         level0_stop_writes_trigger: o.level0_stop_writes_trigger,
-        pending_compaction_bytes: f.pending_compaction_bytes.max(space),
+        pending_compaction_bytes: f.compaction.pending_bytes().max(space),
         soft_pending_compaction_bytes_limit: limits.0,
         hard_pending_compaction_bytes_limit: limits.1,
         disable_auto_compactions: o.disable_auto_compactions,
@@ -379,12 +380,12 @@ pub(crate) fn wait_would_help(f: &FamilyState) -> bool {
     due && stall_condition(&input) != StallCondition::Normal
 }
 
-/// See `FamilyState::mark_threshold`.
+/// See `CompactionTurn::mark_threshold`.
 fn mark_threshold(f: &FamilyState) -> u64 {
     let files = f.version.bottommost_files().iter();
     files
         .map(|&(level, at)| f.version.files(level)[at].largest_seqno)
-        .filter(|&seqno| seqno != 0 && seqno >= f.oldest_snapshot)
+        .filter(|&seqno| seqno != 0 && seqno >= f.compaction.oldest_snapshot())
         .min()
         .unwrap_or(u64::MAX)
 }

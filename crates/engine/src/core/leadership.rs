@@ -23,6 +23,8 @@ const SPINS: u32 = 20;
 /// See the head of the module.
 pub(crate) struct Leadership {
     state: Mutex<LeaderState>,
+    /// Copy of `LeaderState::generation` for those who are not leaders.
+    generation: AtomicU64,
     /// Groups in flight. Raised under the lock, lowered by whoever lands one: Release, paired with the Acquire of those who
     /// wait for it, so that what was applied is seen.
     in_flight: AtomicU32,
@@ -47,6 +49,7 @@ impl Leadership {
         };
         Self {
             state: Mutex::new(rank::LEADER, state),
+            generation: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
             waiting: Mutex::new(rank::LEAF, 0),
             landed: Condvar::new(),
@@ -83,6 +86,18 @@ impl Leadership {
     /// Leads while groups may be in flight.
     pub(crate) fn lock_beside(&self) -> MutexGuard<'_, LeaderState> {
         self.state.lock()
+    }
+
+    /// How often families were removed, as far as the caller can know.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// A family was removed. Release: a caller that reads the new number before it looks for the family does not find it. A
+    /// request with the old one is checked once more. Requires: the lock.
+    pub(crate) fn publish_generation(&self, leader: &LeaderState) {
+        self.generation.store(leader.generation, Ordering::Release);
     }
 
     /// Groups that may be in flight.

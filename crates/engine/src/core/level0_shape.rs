@@ -152,7 +152,7 @@ pub(super) fn is_dynamic(f: &FamilyState) -> bool {
 /// Counts reads of a family, if somebody wants to know.
 #[inline]
 pub(crate) fn count_reads(engine: &Engine, family: &Family, n: usize) {
-    if engine.is_gate(gate::COUNT_READS) && family.reads.add(n as u64) {
+    if engine.gate.has(gate::COUNT_READS) && family.reads.add(n as u64) {
         look_at_shape(engine, family);
     }
 }
@@ -175,7 +175,7 @@ fn look_at_shape(engine: &Engine, family: &Family) {
         me.schedule(&mut state);
         drop(state);
         drop(leader);
-        engine.changed.notify_all();
+        engine.state.notify_all();
         me.reporter.tell_stalls();
     }
 }
@@ -240,7 +240,7 @@ mod tests {
 
     /// Effective: size of memtables, the three triggers, memtables that become one file, and all there may be.
     fn shape(db: &Db) -> (u64, [i32; 3], i32, i32) {
-        let settings = db.engine().default.settings();
+        let settings = db.engine().families.default().settings();
         let u = UserShape::of(&settings.options);
         assert_eq!(
             u.triggers[0],
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(shape(&db), (4 * MEMTABLE, FEW, 1, 4));
         // The user finds what was set.
         assert_eq!(UserShape::of(&db.default_cf().options()), user);
-        let text = db.engine().default.settings().text(None).clone();
+        let text = db.engine().families.default().settings().text(None).clone();
         assert!(format!("{text:?}").contains("65536"), "{text:?}");
         // The memtable that is written now is as large as that.
         for i in 0..800u32 {
@@ -329,7 +329,7 @@ mod tests {
             .set_options(&[("dynamic_level0", "off")])
             .unwrap();
         assert_eq!(shape(&db), (MEMTABLE, [4, 20, 36], 1, 4));
-        assert!(!db.engine().is_gate(gate::COUNT_READS));
+        assert!(!db.engine().gate.has(gate::COUNT_READS));
         db.close().unwrap();
     }
 

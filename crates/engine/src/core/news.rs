@@ -29,13 +29,13 @@ impl Drop for Told {
         let mut state = self.engine.state.lock();
         for &id in &self.families {
             if let Some(f) = state.family_mut(id) {
-                f.seal_untold = f.seal_untold.saturating_sub(1);
+                f.flush.note_seal_told();
             }
         }
         // No job was queued for them: it would have waited on a thread that the listener may need.
         self.engine.schedule(&mut state);
         drop(state);
-        self.engine.changed.notify_all();
+        self.engine.state.notify_all();
     }
 }
 
@@ -47,7 +47,7 @@ impl Engine {
             return None;
         }
         let mem = &f.imm.last()?.mem;
-        f.seal_untold += 1;
+        f.flush.note_seal();
         let info = MemtableInfo {
             cf_name: f.family.name.clone(),
             first_seqno: mem.first_seqno(),
@@ -103,7 +103,10 @@ impl Engine {
             return;
         }
         let mut state = self.state.lock();
-        while state.family(family.id).is_some_and(|f| f.seal_untold > 0) {
+        while state
+            .family(family.id)
+            .is_some_and(|f| f.flush.has_untold_seals())
+        {
             state = self.wait_changed(state);
         }
     }
@@ -116,6 +119,5 @@ impl Engine {
 
 /// A number for a job.
 pub(crate) fn next_job(state: &mut DbState) -> u64 {
-    state.next_job += 1;
-    state.next_job
+    state.jobs.new_id()
 }

@@ -323,7 +323,7 @@ impl Engine {
         let files = f.settings.levels.sorted_runs(&f.version);
         let bytes = is_smooth.then(|| f.version.total_size() + f.version.blob_bytes());
         f.pace
-            .follow(f.pending_compaction_bytes, base_level, files, bytes);
+            .follow(f.compaction.pending_bytes(), base_level, files, bytes);
         let budget = f.settings.levels.blob_budget;
         let budget = budget.filter(|_| is_smooth && f.settings.levels.is_leveled());
         f.pace.garbage = budget.map_or_else(SpaceFacts::default, |budget| {
@@ -351,7 +351,7 @@ impl Engine {
         let watched = decision.pressure.worst().1 >= WATCHED || decision.rate.is_some();
         if watched {
             pacer.watched.store(true, Ordering::Relaxed);
-            self.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+            self.gate.set(gate::PACE);
         } else if facts.memory.unflushed == 0 {
             pacer.watched.store(false, Ordering::Relaxed);
         }
@@ -363,14 +363,14 @@ impl Engine {
         let pacer = &f.family.pacer;
         let flushed = pacer.flush.fraction(now);
         let sealed: u64 = f.imm.iter().map(|i| i.mem.data_bytes()).sum();
-        let picked = f.imm.iter().take(f.flushing);
+        let picked = f.imm.iter().take(f.flush.taken());
         let picked: u64 = picked.map(|i| i.mem.data_bytes()).sum();
         let flushed_bytes = (picked as f64 * flushed) as u64;
         let flush_may_run = !state.trouble.holds(Place::Flush) && !state.trouble.stops_work();
-        let may_run = state.started && state.paused == 0 && !state.ends();
-        let flush_comes = f.flush_running || f.flush_scheduled || f.listed > 0 || f.seal_untold > 0;
+        let may_run = state.life.runs() && !state.jobs.are_paused();
+        let flush_comes = f.flush.is_coming();
         let merge_at = o.min_write_buffer_number_to_merge.max(1) as usize;
-        let flush_comes = flush_comes || f.imm.len() >= merge_at || f.flush_requested;
+        let flush_comes = flush_comes || f.imm.len() >= merge_at || f.flush.is_requested();
         let memory = MemoryFacts {
             unflushed: sealed.saturating_sub(flushed_bytes),
             room: room(f),
@@ -378,17 +378,14 @@ impl Engine {
                 && flush_comes
                 && flush_may_run
                 && may_run
-                && !f.flush_postponed,
+                && !f.flush.is_postponed(),
         };
         let compacts = !o.disable_auto_compactions
             && may_run
             && !self.switches.all_are_off()
             && !state.trouble.holds(Place::Compaction)
             && !state.trouble.stops_work();
-        let job_comes = f.compaction_due
-            || f.compaction_queued
-            || !f.running.is_empty()
-            || state.manual_running > 0;
+        let job_comes = f.compaction.is_coming() || state.jobs.has_manual();
         let compacts = compacts && job_comes;
         let (level0, done) = level0(f, flushed, compacts, now);
         let debt = DebtFacts {
@@ -444,7 +441,11 @@ fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Fac
     let o = &f.settings.options;
     let runs = f.settings.levels.sorted_runs(&f.version);
     let trigger = o.level0_file_num_compaction_trigger;
-    let jobs = f.compactions.iter().filter(|j| j.level0_bytes > 0);
+    let jobs = f
+        .compaction
+        .progress()
+        .iter()
+        .filter(|j| j.level0_bytes > 0);
     let external = f.pace.files.external() as f64 / PARTS as f64;
     let facts = Level0Facts {
         files: (runs as f64 + flushed - external).max(0.0),

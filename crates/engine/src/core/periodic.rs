@@ -29,7 +29,7 @@ impl Engine {
         let wanted = || {
             let options = self.options().to_arc();
             let state = self.state.lock();
-            if state.closing {
+            if state.life.is_closing() {
                 return Wanted::AsIs;
             }
             let families = state.families.values().map(|f| &f.settings.options);
@@ -56,11 +56,11 @@ impl Engine {
         let passed = state
             .families
             .values()
-            .filter(|f| oldest > f.mark_threshold);
+            .filter(|f| oldest > f.compaction.mark_threshold());
         let passed: Vec<u32> = passed.map(|f| f.family.id).collect();
         for id in passed {
             if let Some(f) = state.family_mut(id) {
-                f.oldest_snapshot = f.oldest_snapshot.max(oldest);
+                f.compaction.note_release(oldest);
             }
             self.recompute(&mut state, id);
         }
@@ -77,7 +77,7 @@ impl Engine {
         let now = self.c.env.clock.now_seconds();
         for id in ids {
             if let Some(f) = state.family_mut(id) {
-                f.judged_at = now;
+                f.compaction.judge_at(now);
             }
             self.recompute(&mut state, id);
         }
@@ -143,7 +143,7 @@ impl Engine {
                 };
                 let mut state = me.state.lock();
                 for f in state.families.values_mut() {
-                    f.flush_postponed = false;
+                    f.flush.postpone(false);
                 }
                 me.schedule(&mut state);
                 true

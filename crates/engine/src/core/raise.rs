@@ -14,7 +14,6 @@ use spanlith_base::stats::{Histogram, Ticker};
 use spanlith_base::{Error, ErrorKind, Result, Severity};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The input files of a compaction.
@@ -55,7 +54,7 @@ impl Engine {
         {
             let mut state = self.state.lock();
             if matches!(place, Place::Flush | Place::Compaction | Place::Panic) {
-                state.error_count += 1;
+                state.trouble.error_count += 1;
             }
             if place == Place::Flush {
                 state.trouble.failed_flushes += 1;
@@ -66,7 +65,7 @@ impl Engine {
             // The MANIFEST has said so itself, or the log.
             if state.trouble.is_known(error) {
                 drop(state);
-                self.changed.notify_all();
+                self.state.notify_all();
                 return;
             }
         }
@@ -84,7 +83,7 @@ impl Engine {
                 "{} failed, a listener cleared the error: {error}",
                 place.text()
             ));
-            self.changed.notify_all();
+            self.state.notify_all();
             return;
         };
         if class == Severity::None {
@@ -130,14 +129,14 @@ impl Engine {
             _ => _ = state.trouble.add(incident),
         }
         if class > Severity::Soft {
-            self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
+            self.gate.set(gate::REFUSE);
         }
         let start = by_itself && self.wants_timer(&mut state);
         drop(state);
         if start {
             self.start_tries();
         }
-        self.changed.notify_all();
+        self.state.notify_all();
         let effect = match class {
             Severity::Soft if is_corrupt => "its files are left alone",
             Severity::Soft => "it is tried again",
@@ -150,10 +149,10 @@ impl Engine {
 
     /// Called for a stopped writer: the error that refuses it if the work it waits for keeps failing.
     pub(crate) fn escalate(&self, state: &mut DbState) -> Option<Error> {
-        let is_idle = state.no_jobs();
+        let is_idle = state.jobs.are_over();
         let incident = state.trouble.escalate(is_idle)?;
-        self.write_gate.fetch_or(gate::REFUSE, Ordering::Relaxed);
-        self.changed.notify_all();
+        self.gate.set(gate::REFUSE);
+        self.state.notify_all();
         self.reporter.log().warn(format_args!(
             "{} keeps failing while writers wait for it, writes stop: {}",
             incident.place.text(),
@@ -190,7 +189,9 @@ impl Engine {
         }
         if released.0 {
             for f in state.families.values_mut() {
-                f.flush_requested |= !f.imm.is_empty();
+                if !f.imm.is_empty() {
+                    f.flush.request();
+                }
             }
         }
         if released.1 {
@@ -205,7 +206,7 @@ impl Engine {
     }
 
     fn wants_timer(&self, state: &mut DbState) -> bool {
-        let starts = state.started && !state.ends() && !state.trouble.timer_runs;
+        let starts = state.life.runs() && !state.trouble.timer_runs;
         state.trouble.timer_runs |= starts;
         starts
     }
@@ -252,7 +253,7 @@ impl Engine {
         errors.retain(|e| !self.has_space(e.path().unwrap_or(&self.c.dir)));
         let is_full = |e: &Error| errors.iter().any(|full| full.path() == e.path());
         if self.state.lock().trouble.put_off(now, is_full) {
-            self.changed.notify_all();
+            self.state.notify_all();
         }
     }
 
@@ -354,7 +355,7 @@ impl Engine {
             _ => None,
         };
         drop(state);
-        self.changed.notify_all();
+        self.state.notify_all();
         self.reporter
             .log()
             .warn(format_args!("cannot resume yet: {error}"));

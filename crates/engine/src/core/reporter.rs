@@ -3,9 +3,9 @@
 //! It owns nothing that a write or a read changes. What listeners are to hear of changes under the state mutex is noted
 //! in it, and told once the locks are released ([`Reporter::tell_stalls`]). Threads: any. Its lock is a leaf.
 
-use super::SuperVersion;
 use super::purge::Obsolete;
 use super::state::{FamilyState, rank};
+use super::{StatsHistory, SuperVersion};
 use crate::filter::TableCreation;
 use crate::info_log::InfoLog;
 use crate::info_log::events::TableFileDeletion;
@@ -15,7 +15,7 @@ use crate::listener::{
 use crate::version::filenames;
 use spanlith_base::perf;
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
-use spanlith_base::sync::Mutex;
+use spanlith_base::sync::{Mutex, MutexGuard};
 use spanlith_base::{Error, ErrorKind, Severity};
 use spanlith_env::Clock;
 use spanlith_pace::StallCondition;
@@ -33,6 +33,8 @@ pub(crate) struct Reporter {
     listeners: Arc<Listeners>,
     /// Counters that somebody asked for.
     statistics: Option<Arc<Statistics>>,
+    /// Counters at regular times.
+    history: Mutex<StatsHistory>,
     clock: Arc<dyn Clock>,
     /// Families whose writes are treated differently, which listeners have not heard of yet. Empty without listeners.
     stalls: Mutex<Vec<WriteStallInfo>>,
@@ -58,6 +60,7 @@ impl Reporter {
             log,
             listeners,
             statistics,
+            history: Mutex::new(rank::LEAF, StatsHistory::default()),
             clock,
             stalls: Mutex::new(rank::LEAF, Vec::new()),
         }
@@ -82,6 +85,11 @@ impl Reporter {
     /// As [`Self::statistics`], for parts that outlive a call.
     pub(crate) fn shared_statistics(&self) -> Option<Arc<Statistics>> {
         self.statistics.clone()
+    }
+
+    /// Counters that are kept at regular times. A leaf lock.
+    pub(crate) fn history(&self) -> MutexGuard<'_, StatsHistory> {
+        self.history.lock()
     }
 
     /// Adds one to a counter, if there are any.
@@ -111,7 +119,11 @@ impl Reporter {
         rate: impl FnOnce() -> u64,
     ) {
         if f.stall != StallCondition::Normal {
-            let compacting = f.running.iter().any(|r| r.input_levels.contains(&0));
+            let compacting = f
+                .compaction
+                .running()
+                .iter()
+                .any(|r| r.input_levels.contains(&0));
             f.family.counters.add_stall(f.stall, compacting);
         }
         let (current, previous) = (public(f.stall), public(previous));

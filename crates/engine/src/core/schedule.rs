@@ -2,7 +2,6 @@
 
 use super::Engine;
 use super::background_error::Place;
-use super::engine::gate;
 use super::state::{DbState, FamilyState};
 use spanlith_base::{Error, Result, Severity, callbacks};
 use spanlith_env::JobClass;
@@ -10,7 +9,6 @@ use spanlith_pace::{SpeedUpInput, wants_speed_up};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Compaction jobs that may run at once: RocksDB's split of `max_background_jobs`.
@@ -38,8 +36,8 @@ impl Engine {
 
     /// Queues flushes and compactions as far as there is work and room for them.
     pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
-        let stopped = state.ends() || state.paused > 0 || state.trouble.stops_work();
-        if !state.started || stopped || self.c.read_only {
+        let stopped = state.jobs.are_paused() || state.trouble.stops_work();
+        if !state.life.runs() || stopped || self.c.read_only {
             return;
         }
         let mut due = Vec::new();
@@ -49,47 +47,46 @@ impl Engine {
         if atomic && may_flush && state.atomic_flush_is_due() {
             // One job flushes all families; the default family's flags stand for it.
             let f = state.family_mut(0).expect("always there");
-            if !f.flush_scheduled {
-                f.flush_scheduled = true;
+            if !f.flush.is_queued() {
+                f.flush.queue();
                 due.push(f.family.clone());
             }
         }
-        if may_flush && !state.together.is_empty() {
+        if may_flush && state.jobs.has_together() {
             self.schedule_together(state);
         }
         for f in state.families.values_mut() {
-            if !atomic && may_flush && !f.flush_scheduled && f.flush_is_due() {
-                f.flush_scheduled = true;
+            if !atomic && may_flush && !f.flush.is_queued() && f.flush_is_due() {
+                f.flush.queue();
                 due.push(f.family.clone());
             }
-            let idle = f.compaction_queued || !f.compaction_due;
-            if !idle && !f.settings.options.disable_auto_compactions {
-                f.compaction_queued = true;
-                state.compaction_queue.push_back(f.family.id);
+            if f.compaction.wants_queue() && !f.settings.options.disable_auto_compactions {
+                f.compaction.queue();
+                state.jobs.push_family(f.family.id);
             }
         }
         for family in due {
-            state.flushes += 1;
+            state.jobs.begin_flush();
             let me = self.clone();
             let counted = CountedFlush(self.clone());
             self.spawn(JobClass::High, "flush", counted, move || {
                 me.background_flush(&family)
             });
         }
-        if state.manual > 0 || !may_compact || self.switches.all_are_off() {
+        if state.jobs.has_exclusive() || !may_compact || self.switches.all_are_off() {
             return;
         }
-        let busy = state.compactions_queued + state.compactions_running;
+        let queued = state.jobs.compactions_queued();
+        let busy = queued + state.jobs.compactions_running();
         // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
         let behind = || state.families.values().any(wants_more);
-        let limit = if self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS != 0 || behind()
-        {
+        let limit = if !self.gate.is_open_to_leaders() || behind() {
             self.max_compactions()
         } else {
             1
         };
-        if busy < limit && state.compactions_queued == 0 && !state.compaction_queue.is_empty() {
-            state.compactions_queued += 1;
+        if busy < limit && queued == 0 && state.jobs.has_families() {
+            state.jobs.queue_compaction();
             let me = self.clone();
             self.spawn(JobClass::Low, "compaction", (), move || {
                 me.background_compaction()
@@ -118,15 +115,14 @@ impl Engine {
                     // The job cannot give back what it took; nothing new starts after an error.
                     if class == JobClass::High {
                         for f in state.families.values_mut() {
-                            f.flush_scheduled = false;
-                            f.flush_running = false;
+                            f.flush.abandon();
                         }
                     } else {
                         // It was queued no more. Others may go on: whoever closes waits for them.
-                        state.compactions_running = state.compactions_running.saturating_sub(1);
+                        state.jobs.end_compaction();
                     }
                     drop(state);
-                    me.changed.notify_all();
+                    me.state.notify_all();
                 }
                 drop(held);
             }),
@@ -136,20 +132,20 @@ impl Engine {
     /// Waits until no job runs or is queued.
     pub(crate) fn drain(&self) -> Result<()> {
         let mut state = self.state.lock();
-        while !state.no_jobs() {
+        while !state.jobs.are_over() {
             state = self.wait_changed(state);
         }
         Ok(())
     }
 }
 
-/// A flush job in `DbState::flushes`, which had been counted up.
+/// A flush job that [`Jobs`](super::Jobs) counts until this is dropped.
 struct CountedFlush(Arc<Engine>);
 
 impl Drop for CountedFlush {
     fn drop(&mut self) {
-        self.0.state.lock().flushes -= 1;
-        self.0.changed.notify_all();
+        self.0.state.lock().jobs.end_flush();
+        self.0.state.notify_all();
     }
 }
 
@@ -169,11 +165,11 @@ fn wants_more(f: &FamilyState) -> bool {
         l0_files: f.settings.levels.sorted_runs(&f.version),
         level0_file_num_compaction_trigger: o.level0_file_num_compaction_trigger,
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
-        pending_compaction_bytes: f.pending_compaction_bytes,
+        pending_compaction_bytes: f.compaction.pending_bytes(),
         soft_pending_compaction_bytes_limit: o.soft_pending_compaction_bytes_limit,
         bottommost_bytes: f.version.level_bytes(bottom),
         max_bytes_for_level_base: o.max_bytes_for_level_base,
-        marked_files: f.marked_files,
+        marked_files: f.compaction.marked_files(),
     })
 }
 
@@ -194,8 +190,12 @@ mod tests {
             {
                 let mut state = engine.state.lock();
                 // Two compactions and a flush that run, and one of each that panics.
-                state.compactions_running = 2 + usize::from(class == JobClass::Low);
-                state.flushes = 1 + usize::from(class == JobClass::High);
+                for _ in 0..2 + usize::from(class == JobClass::Low) {
+                    state.jobs.begin_compaction();
+                }
+                for _ in 0..1 + usize::from(class == JobClass::High) {
+                    state.jobs.begin_flush();
+                }
                 let panics = || panic!("in a test");
                 match class {
                     JobClass::High => {
@@ -206,9 +206,12 @@ mod tests {
             }
             assert!(executor.help());
             let mut state = engine.state.lock();
-            assert_eq!((state.compactions_running, state.flushes), (2, 1));
-            assert!(state.trouble.refuses());
-            (state.compactions_running, state.flushes) = (0, 0);
+            let jobs = &mut state.jobs;
+            assert_eq!((jobs.compactions_running(), jobs.flushes()), (2, 1));
+            jobs.end_compaction();
+            jobs.end_compaction();
+            jobs.end_flush();
+            assert!(jobs.are_over() && state.trouble.refuses());
         }
     }
 }

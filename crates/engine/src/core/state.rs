@@ -4,16 +4,18 @@ use super::background_error::Trouble;
 use super::mem_charge::MemCharge;
 use super::news::Sealed;
 use super::pacer::PaceState;
-use super::{CompactionProgress, Company, Family, FamilySettings, LogList, WitnessClock};
+use super::{
+    CompactionTurn, Company, Family, FamilySettings, FlushTurn, Jobs, Lifecycle, LogList,
+    WitnessClock,
+};
 use crate::listener::FlushReason;
 use crate::options::CfOptions;
-use crate::picker::RunningCompaction;
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
 use spanlith_memtable::MemTable;
 use spanlith_pace::{Change, StallCondition};
 use spanlith_wal::LogWriter;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// Places in the lock order (docs/architecture.md, "Threads, locks and tokens").
@@ -83,51 +85,16 @@ pub(crate) struct FamilyState {
     pub superversion_number: u64,
     /// Logs with a smaller number hold nothing unflushed of this family.
     pub log_number: FileNumber,
-    /// A flush job is queued or running; also counted in `DbState::flushes`.
-    pub flush_scheduled: bool,
-    /// The flush job is running.
-    pub flush_running: bool,
-    /// Someone waits for all sealed memtables, however few.
-    pub flush_requested: bool,
-    /// The flush waits for history to be given up (`persist_user_defined_timestamps=false`); looked at
-    /// again after every change of memtables or version, and from time to time.
-    pub flush_postponed: bool,
-    /// The next flush does not wait for that: somebody asked for it.
-    pub flush_at_once: bool,
-    /// A flush is installed that listeners have not heard of yet.
-    pub flush_untold: bool,
-    /// Sealed memtables that listeners have not heard of yet: flushes wait.
-    pub seal_untold: usize,
+    /// How far its flush is.
+    pub flush: FlushTurn,
     /// Sequence number up to which nothing is in the mutable memtable; 0 if an open made it.
     pub mem_since: u64,
-    /// Times it is in `DbState::together`, or about to be: it is not flushed by itself meanwhile.
-    pub listed: usize,
-    /// It waits in `DbState::compaction_queue`.
-    pub compaction_queued: bool,
-    /// Output ranges of running compactions.
-    pub running: Vec<RunningCompaction>,
-    /// Bytes the tree is behind, for stalls.
-    pub pending_compaction_bytes: u64,
-    /// Free files whose writer, or a caller, asked for compaction, as of the last installation.
-    pub marked_files: usize,
-    /// The tree asks for a compaction that is not yet running.
-    pub compaction_due: bool,
-    /// Unix seconds against which ages of files are held: as RocksDB does, they are looked at when files
-    /// or options change, a compaction begins, and now and then, not when a memtable is sealed.
-    pub judged_at: u64,
-    /// Sequence number below which nothing was protected when a snapshot was last released; 0 before.
-    pub oldest_snapshot: u64,
-    /// Smallest sequence number a snapshot's release has to pass for a bottommost file to become
-    /// worth rewriting; `u64::MAX` if there is no such file.
-    pub mark_threshold: u64,
+    /// Its compactions: whether one is due, and which run.
+    pub compaction: CompactionTurn,
     /// Says whether its writes are delayed or stopped, and why.
     pub stall: StallCondition,
     /// The next superversion refuses no more reads of history than the last.
     pub keeps_history_low: bool,
-    /// Sealed memtables that the flush which runs takes, from the oldest on.
-    pub flushing: usize,
-    /// Compactions that run.
-    pub compactions: Vec<Arc<CompactionProgress>>,
     /// Says what the pace of its writers depends on.
     pub pace: PaceState,
 }
@@ -148,27 +115,11 @@ impl FamilyState {
             version,
             superversion_number: 0,
             log_number,
-            flush_scheduled: false,
-            flush_running: false,
-            flush_requested: false,
-            flush_postponed: false,
-            flush_at_once: false,
-            flush_untold: false,
-            seal_untold: 0,
+            flush: FlushTurn::default(),
             mem_since: 0,
-            listed: 0,
-            compaction_queued: false,
-            running: Vec::new(),
-            pending_compaction_bytes: 0,
-            marked_files: 0,
-            compaction_due: false,
-            judged_at: 0,
-            oldest_snapshot: 0,
-            mark_threshold: u64::MAX,
+            compaction: CompactionTurn::default(),
             stall: StallCondition::Normal,
             keeps_history_low: false,
-            flushing: 0,
-            compactions: Vec::new(),
             pace: PaceState::default(),
         }
     }
@@ -208,14 +159,10 @@ impl FamilyState {
     pub(crate) fn flush_is_due(&self) -> bool {
         let merge_at = self.settings.options.min_write_buffer_number_to_merge;
         let enough = self.imm.len() >= merge_at.max(1) as usize;
-        let held = self.flush_postponed || self.seal_untold > 0 || self.listed > 0;
-        !held && (enough || (self.flush_requested && !self.imm.is_empty()))
+        let is_asked = self.flush.is_requested() && !self.imm.is_empty();
+        !self.flush.is_held() && (enough || is_asked)
     }
 }
-
-/// A flush of several families in one edit: by family, the newest memtable of it. Each counts in
-/// `FamilyState::listed`.
-pub(crate) struct Together(pub Vec<(u32, Arc<MemTable>)>);
 
 /// Guarded by the state mutex, which is held for bookkeeping only.
 pub(crate) struct DbState {
@@ -230,53 +177,21 @@ pub(crate) struct DbState {
     pub logs: LogList,
     /// Prepared transactions that recovery found, by name. Their logs are kept (WAL3).
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
-    /// Families whose tree asks for a compaction, in the order of asking.
-    pub compaction_queue: VecDeque<u32>,
-    /// Flushes of several families that no job has begun, in the order of asking.
-    pub together: VecDeque<Together>,
-    /// Flush jobs queued or running. Those of a dropped family count, too, which no family tells of any more.
-    pub flushes: usize,
-    /// Compaction jobs queued, not yet started.
-    pub compactions_queued: usize,
-    /// Compaction jobs that found work.
-    pub compactions_running: usize,
-    /// Exclusive manual compactions in progress; automatic ones stay away meanwhile.
-    pub manual: usize,
-    /// Manual compactions in progress, of any kind.
-    pub manual_running: usize,
-    /// How often background work was paused and not continued.
-    pub paused: usize,
-    /// The files of a level are being listed in another one.
-    pub refitting: bool,
-    /// Files from outside that have a place and are not installed: no level is listed elsewhere meanwhile.
-    pub ingesting: usize,
+    /// Background work that is queued and runs.
+    pub jobs: Jobs,
     /// Says who holds writers back (`gate::HOLD`).
     pub holds: usize,
     /// Says what went wrong in the background and is not over.
     pub trouble: Trouble,
-    /// Number of flushes and compactions that failed so far.
-    pub error_count: u64,
-    /// Recovery is over: background jobs may run. Before that, an output of theirs would look like
-    /// a left-over of a crash.
-    pub started: bool,
-    /// Close, or calling off background work, has begun: a stopped writer gives up, so that a last flush
-    /// need not wait for him.
-    pub leaving: bool,
-    /// No new work is accepted.
-    pub closing: bool,
-    /// Background work was called off for good; reads and writes go on.
-    pub canceled: bool,
-    /// Nothing is left to do; the lock file is released.
-    pub closed: bool,
-    /// Identity for running compactions.
-    pub next_job: u64,
+    /// Which stage between open and close it is in.
+    pub life: Lifecycle,
 }
 
 impl DbState {
     /// Returns whether the sealed memtables of all families are to be flushed now, which were sealed together.
     pub(crate) fn atomic_flush_is_due(&self) -> bool {
         let all = || self.families.values();
-        all().any(FamilyState::flush_is_due) && all().all(|f| f.seal_untold == 0)
+        all().any(FamilyState::flush_is_due) && !all().any(|f| f.flush.has_untold_seals())
     }
 
     /// Says why the version of a family is about to change.
@@ -295,7 +210,7 @@ impl DbState {
 
     /// Returns whether background work is over for good.
     pub fn ends(&self) -> bool {
-        self.closing || self.canceled
+        self.life.ends()
     }
 
     pub(crate) fn new(families: BTreeMap<u32, FamilyState>, table_sequence: u64) -> Self {
@@ -305,25 +220,10 @@ impl DbState {
             table_sequence,
             logs: LogList::default(),
             prepared: BTreeMap::new(),
-            compaction_queue: VecDeque::new(),
-            together: VecDeque::new(),
-            flushes: 0,
-            compactions_queued: 0,
-            compactions_running: 0,
-            manual: 0,
-            manual_running: 0,
-            paused: 0,
-            refitting: false,
-            ingesting: 0,
+            jobs: Jobs::default(),
             holds: 0,
             trouble: Trouble::default(),
-            error_count: 0,
-            started: false,
-            leaving: false,
-            closing: false,
-            canceled: false,
-            closed: false,
-            next_job: 0,
+            life: Lifecycle::default(),
         }
     }
 
@@ -331,10 +231,9 @@ impl DbState {
     /// that of flushes that wait for history, a resume, a manual compaction, or a caller who paused work
     /// or closes the database.
     pub(crate) fn is_going_to_change(&self) -> bool {
-        let jobs = !self.no_jobs() || self.manual_running > 0 || self.refitting;
         let tries = self.trouble.any().is_some() || self.trouble.resuming;
-        let postponed = self.families.values().any(|f| f.flush_postponed);
-        jobs || tries || postponed || self.paused > 0 || !self.started || self.ends()
+        let postponed = self.families.values().any(|f| f.flush.is_postponed());
+        self.jobs.are_going_to_change() || tries || postponed || !self.life.runs()
     }
 
     /// A family's part; `None` once it was dropped.
@@ -384,11 +283,6 @@ impl DbState {
             sealed.map(|i| i.mem.needed_log()).chain(current)
         });
         committed.fold(self.min_undecided_log(), FileNumber::min)
-    }
-
-    /// Returns whether no job runs or is queued.
-    pub(crate) fn no_jobs(&self) -> bool {
-        self.compactions_queued + self.compactions_running + self.flushes == 0
     }
 }
 

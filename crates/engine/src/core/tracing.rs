@@ -220,10 +220,7 @@ impl Engine {
         let queries = self.tracing.queries.is_on();
         let reads = queries || self.c.watchers.blocks.is_on();
         for (bit, is_on) in [(gate::TRACE, queries), (gate::TRACE_READS, reads)] {
-            match is_on {
-                true => self.write_gate.fetch_or(bit, Ordering::Relaxed),
-                false => self.write_gate.fetch_and(!bit, Ordering::Relaxed),
-            };
+            self.gate.put(bit, is_on);
         }
     }
 

@@ -49,7 +49,7 @@ impl Engine {
         is_named: bool,
     ) -> Result<()> {
         self.writable()?;
-        if self.state.lock().canceled {
+        if self.state.lock().life.is_canceled() {
             return Err(Error::shutdown(""));
         }
         let is_atomic = self.c.options.atomic_flush;
@@ -75,7 +75,7 @@ impl Engine {
             }
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
-        let is_stopped = self.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0;
+        let is_stopped = self.gate.has(crate::core::gate::STOP);
         if reason == FlushReason::ManualFlush && !options.wait && is_stopped {
             return Err(Error::new(
                 ErrorKind::TryAgain,
@@ -128,9 +128,7 @@ impl Engine {
                 if !is_due || newest.reason.is_retry() {
                     newest.reason = reason;
                 }
-                f.flush_requested = true;
-                f.flush_at_once = true;
-                f.flush_postponed = false;
+                f.flush.request_now();
             }
         }
         // Who asks does not wait for the next try.
@@ -146,7 +144,9 @@ impl Engine {
             }
             let there = last.iter().any(|(id, mem)| {
                 let f = state.family(*id);
-                f.is_some_and(|f| f.flush_untold || f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, mem)))
+                f.is_some_and(|f| {
+                    f.flush.is_untold() || f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, mem))
+                })
             });
             if !there {
                 return Ok(());
@@ -156,7 +156,7 @@ impl Engine {
             {
                 return Err(e.clone());
             }
-            if state.ends() && state.flushes == 0 {
+            if state.ends() && state.jobs.flushes() == 0 {
                 return Err(Error::shutdown(""));
             }
             state = self.wait_changed(state);
@@ -175,15 +175,15 @@ impl Engine {
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            if abort_on_pause && state.paused > 0 {
+            if abort_on_pause && state.jobs.are_paused() {
                 return Err(Error::new(ErrorKind::Aborted, ""));
             }
             // Without a job when a pause holds it back. A flush that waits for history to be given up is not due.
-            let is_due = |f: &FamilyState| f.compaction_due || f.flush_is_due();
+            let is_due = |f: &FamilyState| f.compaction.is_due() || f.flush_is_due();
             let due = state.families.values().any(is_due)
-                || !state.together.is_empty()
-                || !state.compaction_queue.is_empty();
-            if state.no_jobs() && !due {
+                || state.jobs.has_together()
+                || state.jobs.has_families();
+            if state.jobs.are_over() && !due {
                 return Ok(());
             }
             match until {
@@ -193,10 +193,7 @@ impl Engine {
                     if left == 0 {
                         return Err(Error::new(ErrorKind::TimedOut, ""));
                     }
-                    state = self
-                        .changed
-                        .wait_timeout(state, Duration::from_nanos(left))
-                        .0;
+                    state = self.state.wait_timeout(state, Duration::from_nanos(left)).0;
                 }
             }
         }
@@ -220,7 +217,7 @@ impl Engine {
                 return Ok(false);
             }
             // What failed runs again when it likes, and for whoever asks now.
-            if !wait_would_help(f) || state.no_jobs() || state.trouble.any().is_some() {
+            if !wait_would_help(f) || state.jobs.are_over() || state.trouble.any().is_some() {
                 return Ok(true);
             }
             state = self.wait_changed(state);
@@ -233,7 +230,7 @@ impl Engine {
         if !self.logs.lacks_writes() || self.options().avoid_flush_during_shutdown {
             return Ok(());
         }
-        self.state.lock().paused = 0;
+        self.state.lock().jobs.end_pauses();
         self.flush_all_for(FlushReason::ShutDown, FlushOptions::AT_ONCE)
     }
 
@@ -241,22 +238,22 @@ impl Engine {
     /// waits for their end. Memtables whose writes are in no log are flushed first, unless
     /// `avoid_flush_during_shutdown`.
     pub(crate) fn cancel_background_work(self: &Arc<Self>, wait: bool) -> Result<()> {
-        if self.c.read_only || !self.process.is_current() {
+        if self.c.read_only || !self.owner.is_current() {
             return Ok(());
         }
         let (over, failed) = {
             let mut state = self.state.lock();
-            state.leaving = true;
+            state.life.leave();
             (state.ends(), state.trouble.refuses())
         };
-        self.changed.notify_all();
+        self.state.notify_all();
         let flushed = match over || failed {
             true => Ok(()),
             false => self.flush_unlogged(),
         };
-        self.state.lock().canceled = true;
+        self.state.lock().life.cancel();
         self.stopping.store(true, Ordering::Relaxed);
-        self.changed.notify_all();
+        self.state.notify_all();
         if wait {
             self.drain()?;
         }
@@ -275,34 +272,31 @@ impl Engine {
     #[cold]
     fn close_in_child(self: &Arc<Self>) {
         std::mem::forget(self.clone());
-        // The LOCK is the parent's; this process may open the directory when the parent is gone.
-        if let Ok(mut lock) = self.lock.try_lock() {
-            drop(lock.take());
-        }
+        self.owner.release_in_child();
     }
 
     /// Refuses new work, finishes or abandons what runs, syncs the log, releases the lock file.
     /// Later calls return at once.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
-        if self.process.is_current() {
+        if self.owner.is_current() {
             self.end_traces();
         }
         if self.c.read_only {
             return Ok(());
         }
-        if !self.process.is_current() {
+        if !self.owner.is_current() {
             self.close_in_child();
             return Ok(());
         }
         let over = {
             let mut state = self.state.lock();
-            if state.closing {
+            if state.life.is_closing() {
                 return Ok(());
             }
-            state.leaving = true;
-            state.canceled || state.trouble.refuses()
+            state.life.leave();
+            state.life.is_canceled() || state.trouble.refuses()
         };
-        self.changed.notify_all();
+        self.state.notify_all();
         if let Some(requests) = self.requests.get() {
             // Stalled ones see that the database is being closed.
             requests.finish(self);
@@ -314,16 +308,14 @@ impl Engine {
         };
         {
             let mut state = self.state.lock();
-            if state.closing {
+            if !state.life.close() {
                 return Ok(());
             }
-            state.closing = true;
             // Under the state mutex, as all changes of the word.
-            self.write_gate
-                .fetch_or(crate::core::gate::REFUSE, Ordering::Relaxed);
+            self.gate.set(crate::core::gate::REFUSE);
         }
         self.stopping.store(true, Ordering::Relaxed);
-        self.changed.notify_all();
+        self.state.notify_all();
         self.timers.stop();
         let drained = self.drain();
         first = first.and(drained);
@@ -368,19 +360,13 @@ impl Engine {
         drop(manifest);
         self.c.purge.close();
         self.c.dirs.close();
-        self.state.lock().closed = true;
         WrittenBytes::of(self).tell(self.reporter.log());
         self.reporter.log().info(format_args!("Shutdown complete"));
         if let Some(disk) = self.c.speed.as_ref().and_then(|s| s.fs.disk()) {
             // Handles that are left keep it, and must not keep it from others.
             disk.close();
         }
-        drop(
-            self.lock
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .take(),
-        );
+        self.owner.release();
         match failed {
             Some(e) => Err(e),
             None => first,

@@ -509,7 +509,7 @@ impl FamilyOptions {
     pub(super) fn request(self, engine: &Engine) -> Result<FamilyRequest> {
         let options = engine.options();
         self.check(&options)?;
-        let times = engine.default.times.as_ref();
+        let times = engine.families.default().times.as_ref();
         if self.ttl.is_some() && times.is_none() {
             return Err(Error::invalid_argument(
                 "a time to live in a database that was opened without",

@@ -98,7 +98,7 @@ impl Db {
 
     /// The default column family.
     pub fn default_cf(&self) -> Cf {
-        self.handle(&self.engine().default)
+        self.handle(self.engine().families.default())
     }
 
     /// The column family of that name.

@@ -74,7 +74,7 @@ impl Engine {
         }
         let bytes_max = self.options().stats_history_buffer_size;
         let at = self.c.env.clock.now_micros();
-        self.history.lock().push(at, now, bytes_max);
+        self.reporter.history().push(at, now, bytes_max);
     }
 }
 
@@ -103,7 +103,7 @@ impl Db {
         if self.engine().c.options.persist_stats_to_disk {
             return self.persisted_stats(from, until);
         }
-        let history = self.engine().history.lock();
+        let history = self.engine().reporter.history();
         history.between(from, until)
     }
 }

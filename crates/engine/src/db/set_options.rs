@@ -150,7 +150,7 @@ impl Engine {
         drop(leader);
         self.keep_times(false);
         self.start_age_timer();
-        self.changed.notify_all();
+        self.state.notify_all();
         self.reporter.tell_stalls();
         Ok(())
     }

@@ -89,7 +89,7 @@ impl Engine {
         let Some(family) = families.by_name(STATS_FAMILY) else {
             return;
         };
-        let before = self.history.lock().exchange(now.clone());
+        let before = self.reporter.history().exchange(now.clone());
         let Some(before) = before else { return };
         let seconds = self.c.env.clock.now_seconds();
         let mut batch = WriteBatch::new();

@@ -114,22 +114,13 @@ impl Engine {
                     let released = failed && state.trouble.has_released_flush();
                     let mut again = false;
                     if let Some(f) = state.family_mut(family.id) {
-                        f.flush_scheduled = false;
-                        f.flush_running = false;
-                        postponed = f.flush_postponed;
-                        again = failed && (released || f.flush_at_once);
-                        // What listeners have not heard of yet is asked for still, and what comes behind a
-                        // flush of several families.
-                        if !again && f.seal_untold == 0 && f.listed == 0 {
-                            f.flush_requested &= postponed;
-                            f.flush_at_once = false;
-                        }
+                        (postponed, again) = f.flush.end(failed, released);
                     }
-                    if again || !state.together.is_empty() {
+                    if again || state.jobs.has_together() {
                         self.schedule(&mut state);
                     }
                     drop(state);
-                    self.changed.notify_all();
+                    self.state.notify_all();
                     if postponed {
                         self.watch_postponed();
                     }
@@ -158,8 +149,7 @@ impl Engine {
     /// Returns what the job of `family` flushes now; nothing if none is due.
     fn pick_flush(&self, state: &mut DbState, family: &Arc<Family>) -> Vec<Picked> {
         let pick = |f: &mut FamilyState| {
-            f.flush_running = true;
-            f.flush_at_once = false;
+            f.flush.begin_all();
             Picked {
                 family: f.family.clone(),
                 settings: f.settings.clone(),
@@ -170,10 +160,9 @@ impl Engine {
         if self.c.options.atomic_flush {
             if !state.atomic_flush_is_due() {
                 // What listeners have not heard of yet is asked for still.
-                let untold = state.families.values().any(|f| f.seal_untold > 0);
+                let untold = state.families.values().any(|f| f.flush.has_untold_seals());
                 for f in state.families.values_mut() {
-                    f.flush_requested &= untold;
-                    f.flush_running = false;
+                    f.flush.pass(untold);
                 }
                 return Vec::new();
             }
@@ -183,8 +172,9 @@ impl Engine {
         }
         match state.family_mut(family.id) {
             Some(f) if f.flush_is_due() => {
-                f.flush_postponed = keeps_timestamps(f);
-                if f.flush_postponed {
+                let waits = keeps_timestamps(f);
+                f.flush.postpone(waits);
+                if waits {
                     return Vec::new();
                 }
                 vec![pick(f)]
@@ -208,7 +198,7 @@ impl Engine {
         self.release_flushes(&picked);
         let mut state = self.state.lock();
         for f in state.families.values_mut() {
-            f.flush_running = false;
+            f.flush.stop();
         }
         done
     }
@@ -334,10 +324,9 @@ impl Engine {
                         "F1: the oldest memtables are flushed first"
                     );
                     f.imm.drain(..p.imm.len());
-                    f.flushing = 0;
+                    f.flush.note_installed();
                     f.family.pacer.flush.end(ended);
                     f.pace.flushed(note.payload_bytes, note_bytes);
-                    f.flush_untold = true;
                     note.level0_files = f.version.num_files(0);
                 }
             }
@@ -382,11 +371,11 @@ impl Engine {
             let mut state = self.state.lock();
             for p in picked {
                 if let Some(f) = state.family_mut(p.family.id) {
-                    f.flush_untold = false;
+                    f.flush.note_told();
                 }
             }
         }
-        self.changed.notify_all();
+        self.state.notify_all();
     }
 
     /// The flush of what was picked failed: the next is another try, and listeners are told so.
@@ -416,7 +405,7 @@ impl Progressing {
     fn begin(engine: &Arc<Engine>, p: &Picked) -> Self {
         let entries = p.imm.iter().map(|i| i.mem.len()).sum();
         if let Some(f) = engine.state.lock().family_mut(p.family.id) {
-            f.flushing = p.imm.len();
+            f.flush.take(p.imm.len());
         }
         let now = engine.c.env.clock.monotonic_nanos();
         p.family.pacer.flush.begin(entries, now);
@@ -431,9 +420,8 @@ impl Drop for Progressing {
     fn drop(&mut self) {
         let mut state = self.engine.state.lock();
         if let Some(f) = state.family_mut(self.family.id)
-            && f.flushing > 0
+            && f.flush.give_back()
         {
-            f.flushing = 0;
             let now = self.engine.c.env.clock.monotonic_nanos();
             self.family.pacer.flush.end(now);
         }
@@ -452,7 +440,7 @@ impl Picked {
 
     /// All that is sealed of a family.
     fn all_of(f: &mut FamilyState) -> Self {
-        f.flush_running = true;
+        f.flush.begin();
         Self {
             family: f.family.clone(),
             settings: f.settings.clone(),

@@ -86,7 +86,7 @@ fn newest_timestamp(c: &Comparator, mem: &Arc<MemTable>) -> Option<u64> {
 /// keeps readable, and waiting stalls no writer. To be asked after [`read_timestamps`].
 pub(super) fn keeps_timestamps(f: &FamilyState) -> bool {
     let low = &f.version.history_low;
-    if f.flush_at_once || low.is_empty() || !strips_timestamps(&f.family, &f.settings) {
+    if f.flush.is_at_once() || low.is_empty() || !strips_timestamps(&f.family, &f.settings) {
         return false;
     }
     let Some(low) = decode_u64_timestamp(low) else {

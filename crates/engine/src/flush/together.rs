@@ -6,7 +6,9 @@
 //! runs or is queued, in the order of asking where two lists have a family in common. A try that failed is listed
 //! again.
 
-use crate::core::{DbState, Engine, Family, LeaderState, Place, Together, panicked, watch_spare};
+use crate::core::{
+    DbState, Engine, Family, FlushTurn, LeaderState, Place, Together, panicked, watch_spare,
+};
 use crate::flush::job::Picked;
 use crate::listener::FlushReason;
 use spanlith_base::{ErrorKind, Result};
@@ -24,21 +26,16 @@ struct Turns {
 impl Drop for Turns {
     fn drop(&mut self) {
         let mut state = self.engine.state.lock();
-        state.flushes -= 1;
+        state.jobs.end_flush();
         for &id in &self.families {
             if let Some(f) = state.family_mut(id) {
-                f.flush_scheduled = false;
-                f.flush_running = false;
-                // Else somebody may have asked for what was sealed since.
-                if f.imm.is_empty() {
-                    f.flush_requested = false;
-                    f.flush_at_once = false;
-                }
+                let is_all_flushed = f.imm.is_empty();
+                f.flush.end_together(is_all_flushed);
             }
         }
         self.engine.schedule(&mut state);
         drop(state);
-        self.engine.changed.notify_all();
+        self.engine.state.notify_all();
     }
 }
 
@@ -50,12 +47,12 @@ impl DbState {
             if let Some(f) = self.family_mut(family.id)
                 && let Some(last) = f.imm.last()
             {
-                f.listed += 1;
+                f.flush.list();
                 newest.push((family.id, last.mem.clone()));
             }
         }
         if !newest.is_empty() {
-            self.together.push_back(Together(newest));
+            self.jobs.list_together(Together(newest));
         }
     }
 }
@@ -70,22 +67,22 @@ impl Engine {
         filled: &[usize],
         reason: FlushReason,
     ) -> Result<()> {
-        let mark = |by: isize| {
+        let mark = |how: fn(&mut FlushTurn)| {
             let mut state = self.state.lock();
             for family in families {
                 if let Some(f) = state.family_mut(family.id) {
-                    f.listed = f.listed.saturating_add_signed(by);
+                    how(&mut f.flush);
                 }
             }
             state
         };
         // What is sealed first is due at once.
-        drop(mark(1));
+        drop(mark(FlushTurn::list));
         let sealed = match filled.is_empty() {
             true => Ok(()),
             false => self.switch_memtables(leader, filled, reason),
         };
-        let mut state = mark(-1);
+        let mut state = mark(FlushTurn::unlist);
         match &sealed {
             Ok(()) => state.list(families),
             Err(_) => self.schedule(&mut state),
@@ -96,24 +93,25 @@ impl Engine {
     /// Queues the flushes of several families that may begin.
     pub(crate) fn schedule_together(self: &Arc<Self>, state: &mut DbState) {
         let mut earlier = BTreeSet::new();
-        for listed in std::mem::take(&mut state.together) {
+        for listed in state.jobs.take_together() {
             let families: Vec<u32> = listed.0.iter().map(|l| l.0).collect();
             let is_free = |id: &u32| {
                 let f = state.family(*id);
-                !earlier.contains(id) && f.is_none_or(|f| !f.flush_scheduled && f.seal_untold == 0)
+                !earlier.contains(id)
+                    && f.is_none_or(|f| !f.flush.is_queued() && !f.flush.has_untold_seals())
             };
             if !families.iter().all(is_free) {
                 earlier.extend(families);
-                state.together.push_back(listed);
+                state.jobs.list_together(listed);
                 continue;
             }
             for &id in &families {
                 if let Some(f) = state.family_mut(id) {
-                    f.listed -= 1;
-                    f.flush_scheduled = true;
+                    f.flush.unlist();
+                    f.flush.queue();
                 }
             }
-            state.flushes += 1;
+            state.jobs.begin_flush();
             let engine = self.clone();
             let turns = Turns { engine, families };
             let me = self.clone();
@@ -168,9 +166,9 @@ impl Engine {
     fn list_again(state: &mut DbState, listed: Together) {
         for (id, _) in &listed.0 {
             if let Some(f) = state.family_mut(*id) {
-                f.listed += 1;
+                f.flush.list();
             }
         }
-        state.together.push_front(listed);
+        state.jobs.list_together_again(listed);
     }
 }

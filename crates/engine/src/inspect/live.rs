@@ -82,7 +82,7 @@ impl Engine {
     }
 
     fn ends(&self) -> bool {
-        self.state.lock().closing
+        self.state.lock().life.is_closing()
     }
 
     fn verify_all(

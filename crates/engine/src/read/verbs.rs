@@ -150,7 +150,7 @@ impl Engine {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
-        if self.is_gate(gate::READS) {
+        if self.gate.has(gate::READS) {
             return self.get_watched(family, key, options);
         }
         self.get_untraced(family, key, options)
@@ -166,7 +166,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Pinned>> {
         count_reads(self, family, 1);
-        if self.is_gate(gate::TRACE_READS) {
+        if self.gate.has(gate::TRACE_READS) {
             return self.get_traced(family, key, options);
         }
         self.get_untraced(family, key, options)
@@ -205,7 +205,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Timed>> {
         count_reads(self, family, 1);
-        if self.is_gate(gate::TRACE_READS) {
+        if self.gate.has(gate::TRACE_READS) {
             return self.get_timed_traced(family, key, options);
         }
         self.get_timed_untraced(family, key, options)
@@ -252,7 +252,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Option<Entity>> {
         count_reads(self, family, 1);
-        if self.is_gate(gate::TRACE_READS) {
+        if self.gate.has(gate::TRACE_READS) {
             return self.get_entity_traced(family, key, options);
         }
         self.get_entity_untraced(family, key, options)
@@ -296,7 +296,7 @@ impl Engine {
         // Statistics and the perf context have the numbers of a get.
         let is_unusual = options.is_special()
             || family.is_special
-            || self.is_gate(gate::TRACE_READS)
+            || self.gate.has(gate::TRACE_READS)
             || self.reporter.is_observed();
         if is_unusual {
             let value = self.get(family, key, options)?;
@@ -345,7 +345,7 @@ impl Engine {
         options: &ReadOptions,
     ) -> Result<Vec<Pinned>> {
         count_reads(self, family, 1);
-        if self.is_gate(gate::TRACE_READS) {
+        if self.gate.has(gate::TRACE_READS) {
             return self.merge_operands_traced(family, key, max, options);
         }
         self.merge_operands_untraced(family, key, max, options)
@@ -403,7 +403,7 @@ impl Engine {
         sink: &mut Sink<'_>,
     ) {
         count_reads(self, family, keys.len());
-        if self.is_gate(gate::TRACE_READS) {
+        if self.gate.has(gate::TRACE_READS) {
             return self.multi_get_traced(family, keys, options, sink);
         }
         self.multi_get_untraced(family, keys, options, sink);

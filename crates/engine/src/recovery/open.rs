@@ -454,7 +454,7 @@ impl Engine {
         self.watch_snapshots_and_ages();
         self.watch_disk();
         let mut state = self.state.lock();
-        state.started = true;
+        state.life.start();
         let ids: Vec<u32> = state.families.keys().copied().collect();
         for id in ids {
             self.install_superversion(&mut state, id);

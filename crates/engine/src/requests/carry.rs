@@ -175,7 +175,7 @@ impl Requests {
     /// held by nobody.
     pub(super) fn is_here(&self) -> bool {
         let engine = self.engine.upgrade();
-        engine.is_some_and(|engine| engine.process.is_current())
+        engine.is_some_and(|engine| engine.owner.is_current())
     }
 
     /// A worker.

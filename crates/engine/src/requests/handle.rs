@@ -272,9 +272,9 @@ impl AsyncCf {
         let engine = self.engine();
         let is_memory_only = is_memory_only(options);
         // A trace has each read once. In a child of the process there is no thread to do it.
-        if !engine.is_gate(gate::TRACE_READS) || !engine.process.is_current() || is_memory_only {
+        if !engine.gate.has(gate::TRACE_READS) || !engine.owner.is_current() || is_memory_only {
             let mut quick = options.clone();
-            quick.cache_only |= engine.process.is_current();
+            quick.cache_only |= engine.owner.is_current();
             match at_hand(engine, self.family(), &quick) {
                 Err(e) if e.kind() == ErrorKind::Incomplete && !is_memory_only => {}
                 result => {
@@ -395,7 +395,7 @@ impl Requests {
         waits: bool,
         job: impl FnOnce(&Arc<Engine>) -> (Result<T>, Garbage) + Send + 'static,
     ) -> ReadFuture<T> {
-        if !engine.process.is_current() {
+        if !engine.owner.is_current() {
             // Threads stayed in the parent.
             return ReadFuture::known(job(engine).0);
         }

@@ -86,7 +86,7 @@ impl Engine {
             }
             let filled = leader.slots.iter().enumerate().filter(|(_, slot)| {
                 let f = state.family(slot.family.id);
-                !slot.mem.is_empty() && f.is_some_and(|f| !f.flush_scheduled)
+                !slot.mem.is_empty() && f.is_some_and(|f| !f.flush.is_queued())
             });
             match policy {
                 FlushPolicy::Oldest => filled.min_by_key(|(_, slot)| slot.mem.first_seqno()),
@@ -100,7 +100,9 @@ impl Engine {
         // What is sealed is flushed, however few memtables that are.
         let mut state = self.state.lock();
         for f in state.families.values_mut() {
-            f.flush_requested |= !f.imm.is_empty();
+            if !f.imm.is_empty() {
+                f.flush.request();
+            }
         }
         self.schedule(&mut state);
         Ok(())

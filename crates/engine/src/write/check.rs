@@ -26,8 +26,8 @@ pub(super) fn check_batch(
     let mut iter = BatchIter::new(rep)?;
     let count = iter.header_count();
     // Then a plain entry has nothing that could be refused.
-    let takes_all =
-        !engine.default.refuses_writes && engine.default.comparator.timestamp_size() == 0;
+    let takes_all = !engine.families.default().refuses_writes
+        && engine.families.default().comparator.timestamp_size() == 0;
     loop {
         while takes_all && iter.next_plain().is_some() {
             entries += 1;
@@ -37,7 +37,7 @@ pub(super) fn check_batch(
         };
         let op = op?;
         let family = match op.cf() {
-            None | Some(0) => &engine.default,
+            None | Some(0) => engine.families.default(),
             Some(cf) => {
                 families = true;
                 let set = &*set.get_or_insert_with(|| engine.families.load_full());

@@ -148,7 +148,7 @@ impl Engine {
         let _ = write!(text, "; {}", self.pace_text());
         let (flushes, compactions) = {
             let state = self.state.lock();
-            (state.flushes, state.compactions_running)
+            (state.jobs.flushes(), state.jobs.compactions_running())
         };
         let _ = write!(
             text,

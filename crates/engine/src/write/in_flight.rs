@@ -17,7 +17,7 @@ use super::apply::{Published, apply};
 use super::count::GroupFacts;
 use super::measured::Stages;
 use super::pipeline::own;
-use crate::core::{Engine, LeaderState, MemSlot, Part, Parts, Payload, Place, Request, gate};
+use crate::core::{Engine, LeaderState, MemSlot, Part, Parts, Payload, Place, Request};
 use spanlith_base::keys::MAX_SEQUENCE;
 use spanlith_base::perf::{self, PerfTime};
 use spanlith_base::stats::Histogram;
@@ -25,7 +25,6 @@ use spanlith_base::sync::{Group, Ticket, Waiter};
 use spanlith_base::{Error, Result};
 use spanlith_env::SyncUnderWay;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A group in flight. Dropping it lands it and lets its writers go.
 struct InFlight<'a> {
@@ -180,7 +179,7 @@ pub(super) fn lead_in_flight(
 /// Returns whether a group may be sent off without more ado: nobody has to wait, be told or make room, and all memtables
 /// take entries of several threads.
 fn may_take_off(engine: &Engine, leader: &LeaderState) -> bool {
-    let is_open = engine.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS == 0;
+    let is_open = engine.gate.is_open_to_leaders();
     let takes_more = |slot: &MemSlot| {
         slot.merges.max == 0 && slot.charge.is_none() && !slot.mem.should_flush(slot.limit)
     };

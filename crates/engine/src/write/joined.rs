@@ -56,7 +56,7 @@ pub(crate) fn check_joined(
         check_unlogged(engine, options.sync)?;
     }
     // Values without their times yet are refused with other texts.
-    if engine.default.times.is_some() {
+    if engine.families.default().times.is_some() {
         return Ok(());
     }
     let ignore_missing = options.ignore_missing_column_families;

@@ -55,7 +55,7 @@ impl Engine {
             {
                 for f in state.families.values_mut() {
                     if f.oldest_log() <= oldest && !f.is_idle() {
-                        f.flush_requested = true;
+                        f.flush.request();
                         holders.push(f.family.id);
                     }
                 }
@@ -82,7 +82,7 @@ impl Engine {
             let mut state = self.state.lock();
             for id in holders {
                 if let Some(f) = state.family_mut(id) {
-                    f.flush_requested = true;
+                    f.flush.request();
                 }
             }
             self.schedule(&mut state);

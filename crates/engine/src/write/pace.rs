@@ -28,7 +28,7 @@ impl Engine {
             Payload::One { cf: 0, .. }
             | Payload::Batch {
                 families: false, ..
-            } => self.pace_family(&self.default, payload.bytes() as u64, options),
+            } => self.pace_family(self.families.default(), payload.bytes() as u64, options),
             Payload::One { cf, .. } => self.pace_each(&[(cf, payload.bytes() as u64)], options),
             Payload::Batch { body, .. } => self.pace_each(&bytes_by_family(&[body]), options),
             Payload::Transaction(t) => self.pace_each(&bytes_by_family(&t.applied), options),
@@ -162,10 +162,11 @@ mod tests {
             db.create_cf(FamilyOptions::new("other")).unwrap();
             let engine = db.engine();
             engine
-                .default
+                .families
+                .default()
                 .pacer
                 .force(engine.c.env.clock.monotonic_nanos(), 1e6);
-            engine.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+            engine.gate.set(gate::PACE);
             Self { db, clock }
         }
 
@@ -201,7 +202,7 @@ mod tests {
             took, 0,
             "a family that is not under pressure waits for nothing"
         );
-        let pacer = &p.db.engine().default.pacer;
+        let pacer = &p.db.engine().families.default().pacer;
         let waited = pacer.waited_nanos(spanlith_pace::Stage::Level0);
         assert!(waited > 900_000_000, "{waited}");
     }
@@ -254,7 +255,7 @@ mod tests {
         let low = write(WriteClass::Low, 200);
         assert!((790..830).contains(&low), "{low}: a quarter of the rate");
         // What a tenth of the rate pays for passes a bulk of others.
-        let all = p.db.engine().default.pacer.take(
+        let all = p.db.engine().families.default().pacer.take(
             p.clock.monotonic_nanos(),
             10_000_000,
             WriteClass::Normal,
@@ -283,9 +284,9 @@ mod tests {
         let db = db.set("write_throttle_policy=smooth").unwrap();
         let db = db.logger(lines.clone()).open().unwrap();
         let engine = db.engine();
-        let pacer = &engine.default.pacer;
+        let pacer = &engine.families.default().pacer;
         pacer.force(clock.monotonic_nanos(), 1e6);
-        engine.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+        engine.gate.set(gate::PACE);
         let value = vec![0; 100_000];
         for i in 0..50u32 {
             db.default_cf().put(i.to_be_bytes(), &value).unwrap();
@@ -340,8 +341,12 @@ mod tests {
         let db = db.set("write_throttle_policy=smooth").unwrap();
         let db = db.no_info_log().statistics(statistics).open().unwrap();
         let engine = db.engine();
-        engine.default.pacer.force(clock.monotonic_nanos(), 1e6);
-        engine.write_gate.fetch_or(gate::PACE, Ordering::Relaxed);
+        engine
+            .families
+            .default()
+            .pacer
+            .force(clock.monotonic_nanos(), 1e6);
+        engine.gate.set(gate::PACE);
         for i in 0..20u32 {
             db.default_cf()
                 .put(i.to_be_bytes(), vec![0; 50_000])
@@ -364,7 +369,11 @@ mod tests {
         let engine = p.db.engine().clone();
         let big = vec![0; 250_000];
         // Ends with the first tick, which finds no pressure.
-        engine.default.pacer.force(p.clock.monotonic_nanos(), 1.0);
+        engine
+            .families
+            .default()
+            .pacer
+            .force(p.clock.monotonic_nanos(), 1.0);
         engine.stopping.store(true, Ordering::Relaxed);
         let took = p.millis(|| {
             // It is not the pace that refuses.
@@ -372,7 +381,7 @@ mod tests {
         });
         assert_eq!(took, 0);
         engine.stopping.store(false, Ordering::Relaxed);
-        engine.default.pacer.allow_ticks();
+        engine.families.default().pacer.allow_ticks();
         let took = p.millis(|| p.cf().put("k", &big).unwrap());
         assert!(took <= 10, "{took}");
     }

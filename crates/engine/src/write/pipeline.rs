@@ -85,7 +85,7 @@ impl Engine {
     /// with the Release behind a removal, so that a family that is gone by this count is not found.
     #[inline]
     pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.leader.generation()
     }
 
     /// Writes one entry with an option that only batches have.
@@ -134,8 +134,8 @@ impl Engine {
         if let Some(priority) = options.rate_limiter_priority {
             self.check_priority(priority, options)?;
         }
-        if self.default.is_special
-            && let Some(times) = &self.default.times
+        if self.families.default().is_special
+            && let Some(times) = &self.families.default().times
         {
             return self.write_batch_timed(batch, times, options);
         }
@@ -192,7 +192,7 @@ impl Engine {
         generation: u64,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
-        if self.is_gate(gate::WATCHED) || callbacks::has_any() || !self.process.is_current() {
+        if self.gate.has(gate::WATCHED) || callbacks::has_any() || !self.owner.is_current() {
             return watched::submit(self, &payload, generation, options);
         }
         if options.disable_wal {

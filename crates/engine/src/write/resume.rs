@@ -83,7 +83,7 @@ impl Engine {
     fn bring_back(self: &Arc<Self>, serial: u64) -> Result<()> {
         {
             let mut state = self.state.lock();
-            while !state.no_jobs() {
+            while !state.jobs.are_over() {
                 if state.ends() {
                     return Err(Error::shutdown(""));
                 }
@@ -111,8 +111,8 @@ impl Engine {
             }
             let incident = state.trouble.clear();
             state.trouble.resuming = false;
-            if !state.closing {
-                self.write_gate.fetch_and(!gate::REFUSE, Ordering::Relaxed);
+            if !state.life.is_closing() {
+                self.gate.clear(gate::REFUSE);
             }
             let ids: Vec<u32> = state.families.keys().copied().collect();
             for id in ids {
@@ -120,7 +120,7 @@ impl Engine {
             }
             incident
         };
-        self.changed.notify_all();
+        self.state.notify_all();
         self.reporter.tell_stalls();
         if let Some(incident) = incident {
             self.tell_end(&incident, Ok(()));

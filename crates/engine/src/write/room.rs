@@ -12,7 +12,6 @@ use spanlith_base::{Error, Result, callbacks};
 use spanlith_env::{PacedFile, SyncPace, WritableFile};
 use spanlith_wal::{LogCompression, LogOptions, LogPlace, LogWriter};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Most bytes that are reserved for a log at once.
@@ -58,7 +57,7 @@ impl Engine {
         no_slowdown: bool,
         waited: Waited,
     ) -> Result<Room> {
-        let bits = self.write_gate.load(Ordering::Relaxed) & !gate::NOT_LEADERS;
+        let bits = self.gate.bits() & !gate::NOT_LEADERS;
         if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !self.passes(bits) {
             return Ok(Room::Gate);
         }
@@ -129,7 +128,7 @@ impl Engine {
     /// does.
     #[cold]
     pub(super) fn check_room(&self) -> Result<()> {
-        if self.write_gate.load(Ordering::Relaxed) & gate::STOP != 0 {
+        if self.gate.has(gate::STOP) {
             self.wait_at_gate(true, 0)?;
         }
         let manager = self.c.resources.write_buffers.as_ref();
@@ -162,9 +161,7 @@ impl Engine {
             self.switch_memtables(leader, &full, FlushReason::WriteBufferFull)
                 .inspect_err(|e| self.set_error(Place::Seal, e))?;
             // The sealed memtable may be the one too many.
-            if self.write_gate.load(Ordering::Relaxed) & gate::STOP != 0
-                && !self.throttle.has_urgent()
-            {
+            if self.gate.has(gate::STOP) && !self.throttle.has_urgent() {
                 leader.touched = touched;
                 return Ok(Room::Gate);
             }
@@ -199,14 +196,14 @@ impl Engine {
         if let Some(e) = self.refusal() {
             return Err(e);
         }
-        let bits = self.write_gate.load(Ordering::Relaxed);
+        let bits = self.gate.bits();
         if bits & gate::DELAY != 0 && bytes > 0 {
             let clock = &self.c.env.clock;
             let mut left = self.throttle.delay(clock.monotonic_nanos(), bytes);
             if !left.is_zero() && no_slowdown {
                 return Err(no_room());
             }
-            let is_delayed = || self.write_gate.load(Ordering::Relaxed) & gate::DELAY != 0;
+            let is_delayed = || self.gate.has(gate::DELAY);
             while !left.is_zero() && is_delayed() && !self.throttle.has_urgent() {
                 let nap = left.min(SLICE);
                 assert_no_lock_is_held();
@@ -219,18 +216,16 @@ impl Engine {
             state = self.wait_for_ingestion(state);
         }
         loop {
-            if state.closing {
+            if state.life.is_closing() {
                 return Err(Error::shutdown("stalled writes"));
             }
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if self.write_gate.load(Ordering::Relaxed) & gate::STOP == 0
-                || self.throttle.has_urgent()
-            {
+            if !self.gate.has(gate::STOP) || self.throttle.has_urgent() {
                 return Ok(());
             }
-            if state.canceled || state.leaving {
+            if state.life.gives_up() {
                 // Nothing will lift the stop.
                 return Err(Error::shutdown("stalled writes"));
             }
@@ -259,13 +254,13 @@ impl Engine {
     ) -> MutexGuard<'a, DbState> {
         let clock = &self.c.env.clock;
         let until = clock.monotonic_nanos() + HOLD_MAX.as_nanos() as u64;
-        while state.holds > 0 && !state.ends() && !state.leaving && !self.throttle.has_urgent() {
+        while state.holds > 0 && !state.life.gives_up() && !self.throttle.has_urgent() {
             let left = until.saturating_sub(clock.monotonic_nanos());
             if left == 0 {
                 break;
             }
             let left = Duration::from_nanos(left);
-            state = self.changed.wait_timeout(state, left).0;
+            state = self.state.wait_timeout(state, left).0;
         }
         state
     }
@@ -303,7 +298,7 @@ impl Engine {
             Some(Err(_)) | None => {
                 let mut file = self.logs.store().create(number)?;
                 if o.allow_fallocate {
-                    let size = self.default.settings().options.write_buffer_size;
+                    let size = self.families.default().settings().options.write_buffer_size;
                     // What is reserved is nobody else's until the log is closed.
                     file.preallocate((size + size / 10).min(PREALLOCATED_MAX));
                 }

@@ -140,7 +140,7 @@ impl Engine {
         if batch.lacks_timestamps() {
             return Err(lacks_timestamps());
         }
-        if self.default.times.is_some() {
+        if self.families.default().times.is_some() {
             return Err(Error::not_supported("transactions in databases with a TTL"));
         }
         Ok(())

@@ -31,7 +31,7 @@ impl Urgent {
                 engine.throttle.begin_urgent();
                 drop(state);
                 // A leader that waits goes on.
-                engine.changed.notify_all();
+                engine.state.notify_all();
                 Ok(Some(Self(engine.clone())))
             }
         }
@@ -73,7 +73,7 @@ mod tests {
             {
                 let mut state = engine.state.lock();
                 state.holds += u32::from(bit == gate::HOLD) as usize;
-                engine.write_gate.fetch_or(bit, Ordering::Relaxed);
+                engine.gate.set(bit);
             }
             let begun = AtomicBool::new(false);
             std::thread::scope(|scope| {
@@ -87,17 +87,13 @@ mod tests {
                 let inside = callbacks::enter(Place::Job);
                 db.default_cf().put("job", round.to_be_bytes()).unwrap();
                 drop(inside);
-                assert_ne!(
-                    engine.write_gate.load(Ordering::Relaxed) & bit,
-                    0,
-                    "it is still shut"
-                );
+                assert_ne!(engine.gate.bits() & bit, 0, "it is still shut");
                 {
                     let mut state = engine.state.lock();
                     state.holds = 0;
-                    engine.write_gate.fetch_and(!bit, Ordering::Relaxed);
+                    engine.gate.clear(bit);
                 }
-                engine.changed.notify_all();
+                engine.state.notify_all();
             });
             assert!(!engine.throttle.has_urgent());
         }

@@ -33,7 +33,7 @@ pub(super) fn submit(
         Some(place) => Urgent::begin(engine, place)?,
     };
     let mut measured = engine.begin_measured(payload);
-    if engine.is_gate(gate::PACE) && urgent.is_none() {
+    if engine.gate.has(gate::PACE) && urgent.is_none() {
         let waited = engine.pace(payload, options)?;
         if let Some(m) = &mut measured {
             m.paced(waited);
@@ -45,7 +45,8 @@ pub(super) fn submit(
     };
     // User code that an insertion calls cannot write: it would wait for this write.
     let inside = engine
-        .is_gate(gate::CALLS_BACK)
+        .gate
+        .has(gate::CALLS_BACK)
         .then(|| callbacks::enter(callbacks::Place::Write(address(engine))));
     let parts = measured.as_mut().and_then(|m| m.parts());
     let (seqno, error) = engine.enqueue(*payload, generation, options, parts);

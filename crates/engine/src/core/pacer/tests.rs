@@ -40,8 +40,8 @@ fn open_within(style: CompactionStyle, hard_limit: u64, space: u64) -> (Db, Arc<
 /// The pressures of the default family now.
 fn pressures(db: &Db) -> [f64; 4] {
     let engine = db.engine();
-    engine.pace_tick(&engine.default);
-    let decision = engine.default.pacer.decision().0;
+    engine.pace_tick(engine.families.default());
+    let decision = engine.families.default().pacer.decision().0;
     Stage::ALL.map(|stage| decision.pressure.get(stage))
 }
 

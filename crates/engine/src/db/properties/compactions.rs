@@ -134,7 +134,7 @@ impl Facts {
                 }
             };
             let settings = f.settings.clone();
-            (f.version.clone(), settings, f.pending_compaction_bytes)
+            (f.version.clone(), settings, f.compaction.pending_bytes())
         };
         let targets = LevelTargets::compute(&version, &levels.levels);
         let mut scores = vec![0.0; version.num_levels()];

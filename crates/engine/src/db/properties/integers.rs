@@ -8,7 +8,6 @@ use spanlith_memtable::MemTable;
 use spanlith_table::BlockCache;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Describes what a property looks at.
 pub(super) struct At<'a> {
@@ -24,23 +23,25 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("num-immutable-mem-table", |p| sealed(p).len() as u64),
     ("num-immutable-mem-table-flushed", |_| 0),
     ("mem-table-flush-pending", |p| {
-        u64::from(p.f.flush_scheduled && !p.f.flush_running)
+        u64::from(p.f.flush.is_queued() && !p.f.flush.is_running())
     }),
     // A job that has nothing left to write is as good as over: whoever waited for it does not meet it.
     ("num-running-flushes", |p| {
-        u64::from(p.f.flush_running && !p.f.imm.is_empty())
+        u64::from(p.f.flush.is_running() && !p.f.imm.is_empty())
     }),
     ("compaction-pending", |p| {
         // Queued but not started, and due but not yet queued.
-        let due = p.f.compaction_due && !p.s.trouble.refuses() && p.s.compactions_running == 0;
+        let due = p.f.compaction.is_due()
+            && !p.s.trouble.refuses()
+            && p.s.jobs.compactions_running() == 0;
         // Where none begins by itself, what the tree asks for stays pending.
         let by_hand = p.f.settings.options.disable_auto_compactions && p.e.wants_compaction(p.f);
-        u64::from(p.s.compactions_queued > 0 || due || by_hand)
+        u64::from(p.s.jobs.compactions_queued() > 0 || due || by_hand)
     }),
     ("num-running-compactions", |p| {
-        p.s.compactions_running as u64
+        p.s.jobs.compactions_running() as u64
     }),
-    ("background-errors", |p| p.s.error_count),
+    ("background-errors", |p| p.s.trouble.error_count),
     ("cur-size-active-mem-table", |p| {
         p.f.mem.memory_usage() as u64
     }),
@@ -91,17 +92,17 @@ const INTEGERS: &[(&str, IntProperty)] = &[
         LevelTargets::compute(&p.f.version, &p.f.settings.levels).base_level as u64
     }),
     ("estimate-pending-compaction-bytes", |p| {
-        p.f.pending_compaction_bytes
+        p.f.compaction.pending_bytes()
     }),
     ("actual-delayed-write-rate", |p| {
-        let delayed = p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::DELAY != 0;
+        let delayed = p.e.gate.has(crate::core::gate::DELAY);
         match delayed || p.e.throttle.is_smooth() {
             true => p.e.write_pace(),
             false => 0,
         }
     }),
     ("is-write-stopped", |p| {
-        u64::from(p.e.write_gate.load(Ordering::Relaxed) & crate::core::gate::STOP != 0)
+        u64::from(p.e.gate.has(crate::core::gate::STOP))
     }),
     ("block-cache-capacity", |p| {
         cache(p.f, |c| c.capacity() as u64)
@@ -231,7 +232,11 @@ fn total_blob_file_size(p: &At<'_>) -> u64 {
 fn running_sorted_runs(p: &At<'_>) -> u64 {
     let l0 = p.f.version.files(0).iter();
     let files = l0.filter(|f| f.is_being_compacted()).count();
-    let levels = p.f.running.iter().flat_map(|r| &r.input_levels);
+    let levels =
+        p.f.compaction
+            .running()
+            .iter()
+            .flat_map(|r| &r.input_levels);
     (files + levels.filter(|&&l| l > 0).count()) as u64
 }
 

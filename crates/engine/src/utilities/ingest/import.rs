@@ -216,12 +216,12 @@ fn install(
     }
     {
         let state = engine.state.lock();
-        if state.canceled {
+        if state.life.is_canceled() {
             return Err(Error::shutdown(""));
         }
         let f = state.alive(family.id)?;
         // While it leads nobody writes, so that nothing is flushed or compacted either.
-        let is_empty = f.mem.is_empty() && f.imm.is_empty() && f.running.is_empty();
+        let is_empty = f.mem.is_empty() && f.imm.is_empty() && f.compaction.running().is_empty();
         if !is_empty || f.version.file_iter().next().is_some() {
             return Err(Error::busy(
                 "the family was written to while it was imported",

@@ -114,14 +114,14 @@ struct Claims<'a> {
 impl Drop for Claims<'_> {
     fn drop(&mut self) {
         let mut state = self.engine.state.lock();
-        state.ingesting -= 1;
+        state.jobs.end_ingestion();
         for (family, id) in &self.ids {
             if let Some(f) = state.family_mut(*family) {
-                f.running.retain(|r| r.id != *id);
+                f.compaction.end(*id);
             }
         }
         drop(state);
-        self.engine.changed.notify_all();
+        self.engine.state.notify_all();
     }
 }
 
@@ -275,7 +275,7 @@ impl Engine {
         let installed = self.log_and_apply_untold(edits, |state| {
             for (family, id) in &ids {
                 if let Some(f) = state.family_mut(*family) {
-                    f.running.retain(|r| r.id != *id);
+                    f.compaction.end(*id);
                 }
             }
             for family in parts.iter().map(|p| p.family.id) {
@@ -326,11 +326,11 @@ impl Engine {
             let due: Vec<&Part> = parts.iter().filter(|p| p.overlaps_memtables()).collect();
             if due.is_empty() {
                 let mut state = self.state.lock();
-                if state.canceled {
+                if state.life.is_canceled() {
                     return Err(Error::shutdown(""));
                 }
-                if !state.refitting {
-                    state.ingesting += 1;
+                if !state.jobs.is_refitting() {
+                    state.jobs.begin_ingestion();
                     drop(state);
                     let claims = Claims {
                         engine: self,
@@ -344,7 +344,7 @@ impl Engine {
                 drop(state);
                 drop(leader);
                 let mut state = self.state.lock();
-                while state.refitting && !state.ends() {
+                while state.jobs.is_refitting() && !state.ends() {
                     state = self.wait_changed(state);
                 }
                 continue;
@@ -388,8 +388,7 @@ impl Engine {
         let mut last = self.visible();
         let mut state = self.state.lock();
         for (part, (touches, version, base_level)) in parts.iter_mut().zip(touches) {
-            let next_job = state.next_job;
-            state.next_job += part.files.len() as u64;
+            let last_job = state.jobs.new_ids(part.files.len());
             let f = state
                 .family_mut(part.family.id)
                 .ok_or_else(|| Error::new(ErrorKind::ColumnFamilyDropped, ""))?;
@@ -397,7 +396,7 @@ impl Engine {
             let at = Placing {
                 base_level,
                 has_snapshots,
-                first_job: next_job + 1,
+                first_job: last_job + 1,
             };
             part.place(f, touches, &at, &mut last, claims)?;
         }
@@ -530,7 +529,8 @@ impl Part {
                 (batch, above) = (file.batch, Some(highest));
             }
             for (level, touch) in touches.iter_mut().enumerate() {
-                touch.output = output_meets(&comparator, &f.running, level, file.span());
+                touch.output =
+                    output_meets(&comparator, f.compaction.running(), level, file.span());
             }
             let Placed { level, overlaps } = place(at.base_level, &touches, above);
             highest = highest.min(level);
@@ -559,7 +559,7 @@ impl Part {
         }
         let id = self.family.id;
         claims.ids.extend(claimed.iter().map(|c| (id, c.id)));
-        f.running.extend(claimed);
+        f.compaction.claim(claimed);
         Ok(())
     }
 
