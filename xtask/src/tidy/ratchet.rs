@@ -24,7 +24,7 @@ const RULE: &str = "ratchet";
 const SRC: &str = "crates/engine/src/";
 /// Figures and their ceilings: 71, 134, 54 and 15 when the rule was made, and room for work that was under way.
 const CEILINGS: [(&str, usize); 5] = [
-    ("impl Engine", 72),
+    ("impl Engine", 41),
     ("shared fields", 78),
     ("long functions", 67),
     ("calls upwards", 15),

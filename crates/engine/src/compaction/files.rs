@@ -101,7 +101,7 @@ impl Engine {
                 output_file_size_limit: options.output_file_size_limit,
                 family: &family.name,
             };
-            let mut plan = pick_files(&self.picker_input(f), &named)?;
+            let mut plan = pick_files(&f.picker_input(&self.times, &self.options()), &named)?;
             if let Some(codec) = codec {
                 plan.compression = codec;
             }

@@ -6,20 +6,21 @@ use super::notes::PartDone;
 use super::own_readers::described_anew;
 use super::parts::at_once;
 use super::placed::Placed;
+use super::split::SplitLimits;
 use super::trim::Trim;
 use super::units::add_tombstones;
 use super::unread::Unread;
 use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
 use crate::core::{
-    CompactionProgress, DbState, Engine, Family, FamilySettings, FamilyState, JobTimes, Place,
-    ShortDirs, WrittenBy, panicked, settle_move,
+    CompactionProgress, DbState, Engine, Family, FamilySettings, JobTimes, Place, ShortDirs,
+    WrittenBy, panicked, settle_move,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::listener::CompactionInfo;
-use crate::options::{CompactionStyle, Temperature, seconds_to_next_off_peak};
-use crate::picker::{CompactionPlan, CompactionReason, PickerInput, RunningCompaction, pick};
+use crate::options::{CompactionStyle, Temperature};
+use crate::picker::{CompactionPlan, CompactionReason, RunningCompaction, pick};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::perf;
@@ -102,7 +103,10 @@ pub(super) fn is_aborted(e: &Error) -> bool {
 impl Engine {
     /// Body of a background compaction job: picks, runs, and asks for the next.
     pub(crate) fn background_compaction(self: &Arc<Self>) {
-        let short = self.short_dirs();
+        let fs = &*self.c.env.fs;
+        let families = self.families.load_full();
+        let short = ShortDirs::look(fs, &families, &self.options(), &self.throttle);
+        drop(families);
         let job = {
             let mut state = self.state.lock();
             state.jobs.start_compaction();
@@ -210,7 +214,7 @@ impl Engine {
                 continue;
             };
             f.compaction.unqueue();
-            let picked = pick(&self.picker_input(f)).map(|mut plan| {
+            let picked = pick(&f.picker_input(&self.times, &self.options())).map(|mut plan| {
                 settle_move(&f.version, &f.family.cache.paths, &mut plan);
                 plan
             });
@@ -231,24 +235,6 @@ impl Engine {
             }
         }
         None
-    }
-
-    pub(crate) fn picker_input<'a>(&self, f: &'a FamilyState) -> PickerInput<'a> {
-        let now = f.compaction.judged_at();
-        PickerInput {
-            version: &f.version,
-            options: &f.settings.levels,
-            running: f.compaction.running(),
-            // What keeps its number for the time it tells is as good as protected.
-            oldest_snapshot: (f.compaction.oldest_snapshot() > 0).then(|| {
-                f.compaction
-                    .oldest_snapshot()
-                    .min(self.times.keep_from(&f.settings))
-            }),
-            now,
-            ahead_seconds: seconds_to_next_off_peak(&self.options().daily_offpeak_time_utc, now),
-            young_after: self.times.young_after(&f.settings),
-        }
     }
 
     /// Marks the inputs and registers the output range. Requires: the state mutex; [`settle_move`] was
@@ -340,7 +326,7 @@ impl Engine {
         // A manual compaction runs on the thread of its caller, in RocksDB on another.
         let _paused = perf::pause();
         let (family, plan) = (&job.family, &job.plan);
-        self.count_picked(job);
+        self.reporter.count_picked(job);
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {
             edit.deleted_files
@@ -348,10 +334,10 @@ impl Engine {
         }
         edit.compact_cursors.extend(plan.next_cursor.clone());
         if plan.only_deletes {
-            self.note_move_begin(job);
+            self.reporter.note_move_begin(job);
             let done = self.log_and_apply(family, edit, |_| {});
             let done = done.map_err(Error::from);
-            self.note_deletion_end(job, done.clone());
+            self.reporter.note_deletion_end(job, done.clone());
             done?;
             return Ok(Vec::new());
         }
@@ -361,12 +347,12 @@ impl Engine {
                     edit.new_files.push(f.to_new_file(plan.output_level as u32));
                 }
             }
-            self.note_move_begin(job);
+            self.reporter.note_move_begin(job);
             let moved = edit.new_files.clone();
             let done =
                 self.log_and_apply(family, edit, |s| s.changes(family.id, Change::Compaction));
             let done = done.map_err(Error::from);
-            self.note_move_end(job, &moved, done.clone());
+            self.reporter.note_move_end(job, &moved, done.clone());
             done?;
             return Ok(plan.input_files().map(|f| f.number).collect());
         }
@@ -375,7 +361,9 @@ impl Engine {
         let times = self
             .times
             .of_inputs(&job.settings, cache, plan, oldest_snapshot, log);
-        self.note_compaction_begin(job, times.as_ref().ok());
+        let oldest = self.c.snapshots.oldest();
+        self.reporter
+            .note_compaction_begin(job, times.as_ref().ok(), oldest);
         let started = self.c.env.clock.monotonic_nanos();
         let mut done = match times {
             Ok(times) => self.rewrite(job, &times),
@@ -407,10 +395,10 @@ impl Engine {
             done.result = applied.map_err(Error::from);
         }
         if done.result.is_err() {
-            self.note_compaction_failed(job, &done, micros);
+            self.reporter.note_compaction_failed(job, &done, micros);
             return done.result.map(|()| Vec::new());
         }
-        self.note_compaction_end(job, &done, micros);
+        self.reporter.note_compaction_end(job, &done, micros);
         self.c.resources.check_space()?;
         let until = (&self.stopping, &**self.reporter.log());
         WrittenBy::Compaction.warm_cache(family, &job.settings, &files, until);
@@ -431,7 +419,8 @@ impl Engine {
 
     /// Merges the inputs into outputs, in several ranges at once if the job is split.
     fn rewrite<'a>(self: &'a Arc<Self>, job: &'a CompactionJob, times: &JobTimes) -> Rewritten {
-        let known = Self::entries_expected(job).and_then(|n| Ok((n, self.split_keys(job)?)));
+        let limits = self.split_limits();
+        let known = Self::entries_expected(job).and_then(|n| Ok((n, job.split_keys(limits)?)));
         let (expected, keys) = match known {
             Ok(known) => known,
             Err(e) => return Rewritten::failed(e),
@@ -522,7 +511,7 @@ impl Engine {
         range: &mut Range<'_>,
     ) -> Result<()> {
         let _activity = ReadActivity::Compaction.enter();
-        self.note_part_begin(job, range.part);
+        self.reporter.note_part_begin(job, range.part);
         let clock = &self.c.env.clock;
         let times_cpu = self.reporter.statistics().is_some_and(|s| s.wants_times());
         let times_cpu = times_cpu || self.is_heard(job);
@@ -544,7 +533,7 @@ impl Engine {
             work: &range.work,
             elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
         };
-        self.note_part_end(job, &done);
+        self.reporter.note_part_end(job, &done);
         result
     }
 
@@ -672,7 +661,7 @@ impl Engine {
     /// The inputs of a job that are read as streams, newer ones first.
     fn sources(&self, job: &CompactionJob, unread: &Unread) -> Result<Vec<Source>> {
         let family = &job.family;
-        let own = self.own_readers(job);
+        let own = job.own_readers(&self.c);
         let cache = own.as_ref().unwrap_or(&family.cache);
         let params = ReadParams {
             fill_cache: false,
@@ -708,6 +697,14 @@ impl Engine {
             }
         }
         Ok(sources)
+    }
+
+    fn split_limits(&self) -> SplitLimits {
+        let running = self.state.lock().jobs.compactions_running();
+        SplitLimits {
+            subcompactions: self.options().max_subcompactions,
+            free_jobs: self.max_compactions().saturating_sub(running) as u64,
+        }
     }
 
     /// Returns whether a job is to be given up: the database closes, or a caller does not want it any more.

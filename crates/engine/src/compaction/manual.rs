@@ -409,7 +409,7 @@ impl Engine {
                 continue;
             }
             let f = state.alive(family.id)?;
-            let mut picked = match pick(&self.picker_input(f)) {
+            let mut picked = match pick(&f.picker_input(&self.times, &self.options())) {
                 ManualOutcome::Nothing => return Ok(None),
                 ManualOutcome::Conflict if state.jobs.compactions_running() > 0 => {
                     drop(self.wait_changed(state));

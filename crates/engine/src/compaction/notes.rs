@@ -2,7 +2,7 @@
 
 use super::job::CompactionJob;
 use super::work::{Rewritten, Work};
-use crate::core::{Engine, JobNumbers, JobTimes, NewTable};
+use crate::core::{JobNumbers, JobTimes, NewTable, Reporter};
 use crate::info_log::events;
 use crate::listener::{BlobFileRecords, CompactionFile, CompactionInfo, CompactionStats};
 use crate::picker::CompactionReason;
@@ -124,10 +124,10 @@ fn described(file: &NewFile) -> CompactionFile {
     }
 }
 
-impl Engine {
+impl Reporter {
     /// A compaction was picked.
     pub(super) fn count_picked(&self, job: &CompactionJob) {
-        if let Some(s) = self.reporter.statistics()
+        if let Some(s) = self.statistics()
             && !job.plan.reason.is_manual()
         {
             let files = job.plan.inputs.first().map_or(0, |(_, files)| files.len());
@@ -135,61 +135,59 @@ impl Engine {
         }
     }
 
-    /// A compaction is about to run.
-    pub(super) fn note_compaction_begin(&self, job: &CompactionJob, times: Option<&JobTimes>) {
+    /// A compaction is about to run; `oldest` is the sequence number of the oldest snapshot.
+    pub(super) fn note_compaction_begin(
+        &self,
+        job: &CompactionJob,
+        times: Option<&JobTimes>,
+        oldest: Option<u64>,
+    ) {
         let plan = &job.plan;
         let inputs: Vec<(usize, Vec<u64>)> = plan
             .inputs
             .iter()
             .map(|(level, files)| (*level, files.iter().map(|f| f.number).collect()))
             .collect();
-        let oldest = self.c.snapshots.oldest();
-        self.reporter
-            .log()
-            .compaction_started(&events::CompactionStarted {
-                job: job.id,
-                cf_name: &job.family.name,
-                compaction_reason: plan.reason.name(),
-                inputs: &inputs,
-                score: plan.score,
-                input_data_size: plan.input_bytes(),
-                oldest_snapshot_seqno: oldest,
-                proximal: (plan.proximal.as_ref().zip(times)).map(|(p, times)| {
-                    events::ProximalBounds {
-                        after_seqno: times.proximal_after,
-                        preserve_seqno_after: (times.keep_from - 1)
-                            .min(oldest.unwrap_or(MAX_SEQUENCE)),
-                        level: p.level as u64,
-                    }
-                }),
-            });
-        self.reporter.listeners().on_compaction_begin(|| {
+        self.log().compaction_started(&events::CompactionStarted {
+            job: job.id,
+            cf_name: &job.family.name,
+            compaction_reason: plan.reason.name(),
+            inputs: &inputs,
+            score: plan.score,
+            input_data_size: plan.input_bytes(),
+            oldest_snapshot_seqno: oldest,
+            proximal: (plan.proximal.as_ref().zip(times)).map(|(p, times)| {
+                events::ProximalBounds {
+                    after_seqno: times.proximal_after,
+                    preserve_seqno_after: (times.keep_from - 1).min(oldest.unwrap_or(MAX_SEQUENCE)),
+                    level: p.level as u64,
+                }
+            }),
+        });
+        self.listeners().on_compaction_begin(|| {
             let known = CompactionStats {
                 // As in RocksDB counted only when the job is done.
                 input_files_at_output_level: 0,
                 ..stats_of_inputs(job, CompactionStats::default())
             };
-            self.whole_info(job, &[], Ok(()), known)
+            whole_info(job, &[], Ok(()), known)
         });
     }
 
     /// A part of a compaction is about to run, on this thread.
     pub(super) fn note_part_begin(&self, job: &CompactionJob, part: u64) {
-        self.reporter
-            .listeners()
-            .on_subcompaction_begin(|| CompactionInfo {
-                subcompaction: part,
-                ..self.compaction_info(job, &[], Ok(()), CompactionStats::default())
-            });
+        self.listeners().on_subcompaction_begin(|| CompactionInfo {
+            subcompaction: part,
+            ..compaction_info(job, &[], Ok(()), CompactionStats::default())
+        });
     }
 
     /// A part of a compaction has run, on this thread.
     pub(super) fn note_part_end(&self, job: &CompactionJob, done: &PartDone<'_>) {
-        self.reporter
-            .listeners()
+        self.listeners()
             .on_subcompaction_completed(|| CompactionInfo {
                 subcompaction: done.part,
-                ..self.compaction_info(
+                ..compaction_info(
                     job,
                     done.files,
                     done.result.clone(),
@@ -208,8 +206,8 @@ impl Engine {
     /// Tables are about to change their level as they are. Listeners hear of it as of a compaction without
     /// parts.
     pub(super) fn note_move_begin(&self, job: &CompactionJob) {
-        let info = || self.whole_info(job, &[], Ok(()), stats_of_move(job));
-        self.reporter.listeners().on_compaction_begin(info);
+        let info = || whole_info(job, &[], Ok(()), stats_of_move(job));
+        self.listeners().on_compaction_begin(info);
     }
 
     /// Tables changed their level, or did not.
@@ -218,29 +216,27 @@ impl Engine {
         if result.is_ok() {
             let bytes = plan.input_bytes();
             job.family.counters.add_move(plan.output_level, bytes);
-            self.reporter.log().trivial_move(&events::TrivialMove {
+            self.log().trivial_move(&events::TrivialMove {
                 job: job.id,
                 destination_level: plan.output_level as u64,
                 files: plan.input_files().count() as u64,
                 total_files_size: bytes,
             });
         }
-        self.reporter
-            .listeners()
-            .on_compaction_completed(|| CompactionInfo {
-                output_files: paths_of(job, moved),
-                output_file_infos: moved.iter().map(described).collect(),
-                ..self.whole_info(job, &[], result.clone(), stats_of_move(job))
-            });
+        self.listeners().on_compaction_completed(|| CompactionInfo {
+            output_files: paths_of(job, moved),
+            output_file_infos: moved.iter().map(described).collect(),
+            ..whole_info(job, &[], result.clone(), stats_of_move(job))
+        });
     }
 
     /// A FIFO compaction is installed.
     fn count_fifo(&self, reason: CompactionReason) {
         match reason {
-            CompactionReason::FifoMaxSize => self.reporter.tick(Ticker::FifoMaxSizeCompactions),
-            CompactionReason::FifoTtl => self.reporter.tick(Ticker::FifoTtlCompactions),
+            CompactionReason::FifoMaxSize => self.tick(Ticker::FifoMaxSizeCompactions),
+            CompactionReason::FifoTtl => self.tick(Ticker::FifoTtlCompactions),
             CompactionReason::ChangeTemperature => {
-                self.reporter.tick(Ticker::FifoChangeTemperatureCompactions);
+                self.tick(Ticker::FifoChangeTemperatureCompactions);
             }
             _ => {}
         }
@@ -251,12 +247,11 @@ impl Engine {
         if result.is_ok() {
             let plan = &job.plan;
             self.count_fifo(plan.reason);
-            self.reporter
-                .log()
+            self.log()
                 .info(format_args!("[{}] {plan}", job.family.name));
         }
-        self.reporter.listeners().on_compaction_completed(|| {
-            self.whole_info(
+        self.listeners().on_compaction_completed(|| {
+            whole_info(
                 job,
                 &[],
                 result.clone(),
@@ -280,7 +275,7 @@ impl Engine {
                 ..done.work.stats(&job.plan)
             };
             let stats = stats_of_inputs(job, stats);
-            self.whole_info(job, &[], done.result.clone(), stats)
+            whole_info(job, &[], done.result.clone(), stats)
         });
     }
 
@@ -290,7 +285,7 @@ impl Engine {
             // A job ends once.
             let _ = told.set(info());
         }
-        self.reporter.listeners().on_compaction_completed(info);
+        self.listeners().on_compaction_completed(info);
     }
 
     /// A compaction is installed.
@@ -335,7 +330,7 @@ impl Engine {
         self.note_blob_files(family, job.id, &done.blobs);
         job.note_hidden(&done.garbage, work.relocated);
         let written_bytes = n.written_bytes + above.written_bytes;
-        if let Some(s) = self.reporter.statistics() {
+        if let Some(s) = self.statistics() {
             s.add(Ticker::CompactReadBytes, n.read_bytes() + n.blob_read_bytes);
             s.add(
                 Ticker::CompactWriteBytes,
@@ -359,27 +354,25 @@ impl Engine {
         let version = family.superversion.load().version.clone();
         let levels = 0..version.num_levels();
         let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();
-        self.reporter
-            .log()
-            .compaction_finished(&events::CompactionFinished {
-                job: job.id,
-                compaction_time_micros: micros,
-                compaction_time_cpu_micros: n.cpu_micros,
-                output_level: plan.output_level as u64,
-                num_output_files: n.files_written,
-                total_output_size: n.written_bytes,
-                num_input_records: n.entries_read,
-                num_output_records: work.entries_out - done.entries_above,
-                num_subcompactions: done.parts,
-                output_compression: plan.compression.name(),
-                single_deletes: (0, 0),
-                lsm_state: &lsm_state,
-                proximal: plan.proximal.as_ref().map(|_| events::ProximalNumbers {
-                    num_output_files: above.files_written,
-                    bytes_written: above.written_bytes,
-                    num_output_records: done.entries_above,
-                }),
-            });
+        self.log().compaction_finished(&events::CompactionFinished {
+            job: job.id,
+            compaction_time_micros: micros,
+            compaction_time_cpu_micros: n.cpu_micros,
+            output_level: plan.output_level as u64,
+            num_output_files: n.files_written,
+            total_output_size: n.written_bytes,
+            num_input_records: n.entries_read,
+            num_output_records: work.entries_out - done.entries_above,
+            num_subcompactions: done.parts,
+            output_compression: plan.compression.name(),
+            single_deletes: (0, 0),
+            lsm_state: &lsm_state,
+            proximal: plan.proximal.as_ref().map(|_| events::ProximalNumbers {
+                num_output_files: above.files_written,
+                bytes_written: above.written_bytes,
+                num_output_records: done.entries_above,
+            }),
+        });
         self.tell_compacted(job, || {
             let (smallest, largest) = ends_of(job, &done.tables);
             let stats = CompactionStats {
@@ -397,79 +390,77 @@ impl Engine {
             CompactionInfo {
                 blob_files: family.blob_records(&done.blobs),
                 blob_garbage: garbage_left(job, &done.garbage),
-                ..self.whole_info(job, &done.tables, Ok(()), stats)
+                ..whole_info(job, &done.tables, Ok(()), stats)
             }
         });
     }
+}
 
-    /// As [`Self::compaction_info`], of a whole job: with the properties of all its tables.
-    fn whole_info(
-        &self,
-        job: &CompactionJob,
-        outputs: &[NewTable],
-        result: Result<()>,
-        stats: CompactionStats,
-    ) -> CompactionInfo {
-        let family = &job.family;
-        let path = |file: &NewFile| family.table_path(file.number, file.path_id);
-        let written = outputs
-            .iter()
-            .map(|t| (path(&t.file), t.properties.clone()));
-        let mut table_properties: Vec<_> = written.collect();
-        for f in job.plan.input_files() {
-            // A table that cannot be opened has no properties to tell.
-            if let Ok(reader) = family.cache.reader(f) {
-                let properties = Arc::new(reader.properties().clone());
-                table_properties.push((family.table_path(f.number, f.path_id), properties));
-            }
-        }
-        let files: Vec<NewFile> = outputs.iter().map(|t| t.file.clone()).collect();
-        CompactionInfo {
-            table_properties,
-            ..self.compaction_info(job, &files, result, stats)
+/// As [`compaction_info`], of a whole job: with the properties of all its tables.
+fn whole_info(
+    job: &CompactionJob,
+    outputs: &[NewTable],
+    result: Result<()>,
+    stats: CompactionStats,
+) -> CompactionInfo {
+    let family = &job.family;
+    let path = |file: &NewFile| family.table_path(file.number, file.path_id);
+    let written = outputs
+        .iter()
+        .map(|t| (path(&t.file), t.properties.clone()));
+    let mut table_properties: Vec<_> = written.collect();
+    for f in job.plan.input_files() {
+        // A table that cannot be opened has no properties to tell.
+        if let Ok(reader) = family.cache.reader(f) {
+            let properties = Arc::new(reader.properties().clone());
+            table_properties.push((family.table_path(f.number, f.path_id), properties));
         }
     }
+    let files: Vec<NewFile> = outputs.iter().map(|t| t.file.clone()).collect();
+    CompactionInfo {
+        table_properties,
+        ..compaction_info(job, &files, result, stats)
+    }
+}
 
-    fn compaction_info(
-        &self,
-        job: &CompactionJob,
-        outputs: &[NewFile],
-        result: Result<()>,
-        stats: CompactionStats,
-    ) -> CompactionInfo {
-        let (family, plan) = (&job.family, &job.plan);
-        let inputs = plan.inputs.iter().flat_map(|(level, files)| {
-            files.iter().map(|f| CompactionFile {
-                level: *level,
-                number: f.number,
-                oldest_blob_file: f.oldest_blob_file_number,
-            })
-        });
-        CompactionInfo {
-            cf_id: family.id,
-            cf_name: family.name.clone(),
-            result,
-            job: job.id,
-            thread_id: thread_number(),
-            subcompaction: 0,
-            base_input_level: plan.inputs.first().map_or(0, |i| i.0),
-            output_level: plan.output_level,
-            input_files: plan
-                .input_files()
-                .map(|f| family.table_path(f.number, f.path_id))
-                .collect(),
-            input_file_infos: inputs.collect(),
-            input_files_at_output_level: files_at_output_level(job),
-            output_files: paths_of(job, outputs),
-            output_file_infos: outputs.iter().map(described).collect(),
-            table_properties: Vec::new(),
-            level0_files: family.superversion.load().version.num_files(0),
-            compression: plan.compression as u8,
-            blob_compression: job.settings.options.blob_compression_type.as_byte(),
-            blob_files: Vec::new(),
-            blob_garbage: Vec::new(),
-            reason: (plan.reason.name(), reason_number(plan.reason.name())),
-            stats,
-        }
+fn compaction_info(
+    job: &CompactionJob,
+    outputs: &[NewFile],
+    result: Result<()>,
+    stats: CompactionStats,
+) -> CompactionInfo {
+    let (family, plan) = (&job.family, &job.plan);
+    let inputs = plan.inputs.iter().flat_map(|(level, files)| {
+        files.iter().map(|f| CompactionFile {
+            level: *level,
+            number: f.number,
+            oldest_blob_file: f.oldest_blob_file_number,
+        })
+    });
+    CompactionInfo {
+        cf_id: family.id,
+        cf_name: family.name.clone(),
+        result,
+        job: job.id,
+        thread_id: thread_number(),
+        subcompaction: 0,
+        base_input_level: plan.inputs.first().map_or(0, |i| i.0),
+        output_level: plan.output_level,
+        input_files: plan
+            .input_files()
+            .map(|f| family.table_path(f.number, f.path_id))
+            .collect(),
+        input_file_infos: inputs.collect(),
+        input_files_at_output_level: files_at_output_level(job),
+        output_files: paths_of(job, outputs),
+        output_file_infos: outputs.iter().map(described).collect(),
+        table_properties: Vec::new(),
+        level0_files: family.superversion.load().version.num_files(0),
+        compression: plan.compression as u8,
+        blob_compression: job.settings.options.blob_compression_type.as_byte(),
+        blob_files: Vec::new(),
+        blob_garbage: Vec::new(),
+        reason: (plan.reason.name(), reason_number(plan.reason.name())),
+        stats,
     }
 }

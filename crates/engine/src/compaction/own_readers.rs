@@ -5,26 +5,26 @@
 //! its inputs once more, under descriptions of its own that end with it, and without the block cache.
 
 use super::job::CompactionJob;
-use crate::core::Engine;
+use crate::core::Components;
 use crate::version::{FileMeta, TableCache, TableIo, TableIoOptions};
 use std::sync::Arc;
 
-impl Engine {
-    /// How the inputs of a job are opened, if not as for everybody else.
-    pub(super) fn own_readers(&self, job: &CompactionJob) -> Option<Arc<TableCache>> {
-        let o = &self.c.options;
+impl CompactionJob {
+    /// How the inputs are opened, if not as for everybody else.
+    pub(super) fn own_readers(&self, c: &Components) -> Option<Arc<TableCache>> {
+        let o = &c.options;
         if !o.use_direct_io_for_compaction_reads || o.use_direct_reads {
             return None;
         }
         let io = TableIo::new(
-            self.c.env.fs.clone(),
+            c.env.fs.clone(),
             TableIoOptions {
                 direct_reads: true,
-                rate_limiter: self.c.io.rate_limiter().cloned(),
+                rate_limiter: c.io.rate_limiter().cloned(),
                 ..TableIoOptions::default()
             },
         );
-        Some(Arc::new(job.family.cache.apart(io)))
+        Some(Arc::new(self.family.cache.apart(io)))
     }
 }
 

@@ -78,7 +78,7 @@ impl Engine {
             drop(self.retire_logs());
             self.c.purge.run();
             self.c.purge.run_others();
-            self.remove_old_options();
+            self.options_writer().remove_old();
         }
     }
 

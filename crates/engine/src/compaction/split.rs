@@ -5,7 +5,6 @@
 //! the output level. Versions of one user key stay in one range.
 
 use super::job::CompactionJob;
-use crate::core::Engine;
 use crate::options::CompactionPri;
 use crate::picker::sort_all;
 use spanlith_base::Result;
@@ -14,19 +13,31 @@ use spanlith_table::KeyAnchor;
 /// Parts into which one table is cut, about.
 const ANCHORS_PER_FILE: u64 = 128;
 
-impl Engine {
+/// How many ranges a job may have, as far as the database says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SplitLimits {
+    /// `max_subcompactions`.
+    pub subcompactions: u32,
+    /// Compaction jobs that could run beside those that do.
+    pub free_jobs: u64,
+}
+
+impl CompactionJob {
     /// User keys at which the job is split, ascending; none if it stays whole.
-    pub(super) fn split_keys(&self, job: &CompactionJob) -> Result<Vec<Vec<u8>>> {
-        let ranges = self.ranges_wanted(job);
+    ///
+    /// # Errors
+    /// Those of opening and reading the indexes of the inputs.
+    pub(super) fn split_keys(&self, limits: SplitLimits) -> Result<Vec<Vec<u8>>> {
+        let ranges = self.ranges_wanted(limits);
         if ranges <= 1 {
             return Ok(Vec::new());
         }
         let mut anchors = Vec::new();
-        for f in job.plan.input_files() {
-            let reader = job.family.cache.reader(f)?;
+        for f in self.plan.input_files() {
+            let reader = self.family.cache.reader(f)?;
             anchors.extend(reader.key_anchors(ANCHORS_PER_FILE)?);
         }
-        let comparator = &job.family.comparator;
+        let comparator = &self.family.comparator;
         // All parts count for the size of a range, but of those with one key only the first is dealt.
         let total = anchors.iter().map(|a| a.size_bytes).sum();
         let mut order: Vec<&KeyAnchor> = anchors.iter().collect();
@@ -35,7 +46,7 @@ impl Engine {
             order.is_lt()
         });
         order.dedup_by(|b, a| comparator.same_key(&a.user_key, &b.user_key));
-        let mut keys = deal(&order, total, ranges, job.plan.target_file_size);
+        let mut keys = deal(&order, total, ranges, self.plan.target_file_size);
         // In front of all versions of the key.
         for key in &mut keys {
             let bare = comparator.strip_timestamp(key).len();
@@ -44,24 +55,22 @@ impl Engine {
         Ok(keys)
     }
 
-    fn ranges_wanted(&self, job: &CompactionJob) -> u64 {
-        if !job.plan.may_split {
+    fn ranges_wanted(&self, limits: SplitLimits) -> u64 {
+        if !self.plan.may_split {
             return 1;
         }
-        let limit = match job.max_subcompactions {
-            0 => self.options().max_subcompactions,
+        let limit = match self.max_subcompactions {
+            0 => limits.subcompactions,
             own => own,
         };
         let limit = u64::from(limit.max(1));
-        let in_turn = job.settings.levels.compaction_pri == CompactionPri::RoundRobin;
-        if !job.plan.is_leveled || !in_turn {
+        let in_turn = self.settings.levels.compaction_pri == CompactionPri::RoundRobin;
+        if !self.plan.is_leveled || !in_turn {
             return limit;
         }
         // Files that take turns bring a range each, as far as jobs are free.
-        let files = job.plan.inputs.first().map_or(0, |i| i.1.len()) as u64;
-        let running = self.state.lock().jobs.compactions_running();
-        let free = self.max_compactions().saturating_sub(running) as u64;
-        limit.max(files.min(limit + free))
+        let files = self.plan.inputs.first().map_or(0, |i| i.1.len()) as u64;
+        limit.max(files.min(limit + limits.free_jobs))
     }
 }
 

@@ -5,7 +5,7 @@ use super::disk_watch::DiskWatch;
 use super::family::Families;
 use super::free_space::Reserve;
 use super::leadership::Leadership;
-use super::options_file::OptionsFiles;
+use super::options_file::{OptionsFiles, OptionsWriter};
 use super::owner::Owner;
 use super::purge::PurgeQueue;
 use super::spare::SpareMemory;
@@ -81,8 +81,8 @@ pub(crate) struct Engine {
     pub owner: Owner,
     /// Options in force; replaced as a whole under the state mutex.
     options: ArcCell<DbOptions>,
-    /// Order of OPTIONS files: who holds it writes what is in force.
-    pub options_file: Mutex<OptionsFiles>,
+    /// The OPTIONS files, and the order in which they are written.
+    pub options_files: OptionsFiles,
     /// Work done so far.
     pub counters: DbCounters,
     /// All families that were not dropped.
@@ -216,7 +216,7 @@ impl Engine {
             switches: CompactionSwitches::default(),
             owner: Owner::new(lock),
             options: ArcCell::new(Arc::new(options)),
-            options_file: Mutex::new(rank::OPTIONS, OptionsFiles::default()),
+            options_files: OptionsFiles::default(),
             counters: DbCounters::new(now),
             c,
             families: Families::new(families),
@@ -246,6 +246,11 @@ impl Engine {
     /// Puts other options in force. Requires: the state mutex.
     pub(crate) fn replace_options(&self, options: Arc<DbOptions>) {
         self.options.replace(options);
+    }
+
+    /// Writes OPTIONS files, and deletes them.
+    pub(crate) fn options_writer(&self) -> OptionsWriter<'_> {
+        OptionsWriter::new(self, &self.options_files, &self.options)
     }
 
     /// Returns whether writers are delayed or stopped: then background work is urgent.

@@ -7,11 +7,12 @@
 //! tried again by itself, and writers that wait for it are told instead of waiting for ever. Manual
 //! compactions are not held back.
 
-use super::{Engine, Family};
+use super::{Family, FamilySet, Throttle};
 use crate::info_log::InfoLog;
+use crate::options::DbOptions;
 use crate::picker::CompactionPlan;
 use spanlith_base::{Error, Result, SubCode};
-use spanlith_env::{Env, IoActivity};
+use spanlith_env::{Env, FileSystem, IoActivity};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +34,28 @@ pub(crate) struct ShortDirs {
 }
 
 impl ShortDirs {
+    /// Asks the file system for the free space of all directories of tables that users name, and tells the throttle the
+    /// least. That on a speed disk is filled on purpose, and what finds no room there goes elsewhere. Requires: no lock.
+    pub(crate) fn look(
+        fs: &dyn FileSystem,
+        families: &FamilySet,
+        options: &DbOptions,
+        throttle: &Throttle,
+    ) -> Self {
+        let bound = min_free_bytes(options, families);
+        let dirs = families.iter().flat_map(|f| f.cache.paths.users());
+        let dirs: BTreeSet<&Path> = dirs.collect();
+        // Not knowing is no reason to wait.
+        let mut dirs: Vec<_> = dirs
+            .into_iter()
+            .filter_map(|dir| Some((dir.to_path_buf(), fs.free_space(dir).ok()?)))
+            .collect();
+        let least = dirs.iter().map(|d| d.1).min();
+        throttle.room().note(least.unwrap_or(u64::MAX), bound);
+        dirs.retain(|d| d.1 < bound);
+        Self { dirs, bound }
+    }
+
     /// Why a plan must not be begun, if it must not.
     pub(crate) fn refusal(&self, family: &Family, plan: &CompactionPlan) -> Option<Error> {
         if self.dirs.is_empty() || plan.is_trivial_move || plan.only_deletes {
@@ -48,56 +71,20 @@ impl ShortDirs {
     }
 }
 
-impl Engine {
-    /// Makes or removes the file that reserves room, as the options say.
-    pub(crate) fn keep_reserve(&self) {
-        if !self.c.read_only {
-            self.reserve
-                .keep(self.min_free_bytes(), self.reporter.log());
+/// Free bytes below which compactions are held back.
+pub(crate) fn min_free_bytes(options: &DbOptions, families: &FamilySet) -> u64 {
+    let set = options.own.min_free_bytes;
+    if set != 0 {
+        return set;
+    }
+    let mut bytes = 0u64;
+    for family in families.iter() {
+        bytes = bytes.saturating_add(family.settings().options.write_buffer_size);
+        if bytes >= AUTO_MAX {
+            return AUTO_MAX;
         }
     }
-
-    /// Free bytes below which compactions are held back.
-    pub(crate) fn min_free_bytes(&self) -> u64 {
-        let set = self.options().own.min_free_bytes;
-        if set != 0 {
-            return set;
-        }
-        let mut bytes = 0u64;
-        for family in self.families.load().iter() {
-            bytes = bytes.saturating_add(family.settings().options.write_buffer_size);
-            if bytes >= AUTO_MAX {
-                return AUTO_MAX;
-            }
-        }
-        bytes
-    }
-
-    /// Asks the file system for the free space of all directories of tables that users name. That on a speed disk is
-    /// filled on purpose, and what finds no room there goes elsewhere. Requires: no lock.
-    pub(crate) fn short_dirs(&self) -> ShortDirs {
-        let bound = self.min_free_bytes();
-        let families = self.families.load_full();
-        let dirs = families.iter().flat_map(|f| f.cache.paths.users());
-        let dirs: BTreeSet<&Path> = dirs.collect();
-        let fs = &self.c.env.fs;
-        // Not knowing is no reason to wait.
-        let mut dirs: Vec<_> = dirs
-            .into_iter()
-            .filter_map(|dir| Some((dir.to_path_buf(), fs.free_space(dir).ok()?)))
-            .collect();
-        let least = dirs.iter().map(|d| d.1).min();
-        self.throttle.room().note(least.unwrap_or(u64::MAX), bound);
-        dirs.retain(|d| d.1 < bound);
-        ShortDirs { dirs, bound }
-    }
-
-    /// Asks for the free space that writers are paced by, if they are. Requires: no lock.
-    pub(crate) fn look_at_space(&self) {
-        if self.throttle.is_smooth() {
-            self.short_dirs();
-        }
-    }
+    bytes
 }
 
 /// The file that reserves room on the disk (`reserve_file_bytes`).
@@ -239,8 +226,10 @@ mod tests {
         let builder = builder.create_if_missing(true).set(set).unwrap();
         let db = builder.open().unwrap();
         let used = || {
-            db.engine().look_at_space();
-            space_facts(db.engine(), SpaceFacts::default(), true).used
+            let e = db.engine();
+            let families = e.families.load_full();
+            ShortDirs::look(&*e.c.env.fs, &families, &e.options(), &e.throttle);
+            space_facts(e.throttle.room(), None, SpaceFacts::default(), true).used
         };
         faults.set_free_space(Path::new("/db"), 1 << 40);
         faults.set_free_space(Path::new("/fast"), 1000);

@@ -6,8 +6,7 @@ use super::hiding::debt_of_space;
 use super::level0_shape::is_dynamic;
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
-use super::{Engine, Family, SuperVersion, ThrottleSettings};
-use crate::picker::needs_compaction;
+use super::{Engine, Family, PaceControl, SuperVersion, ThrottleSettings};
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
@@ -249,11 +248,6 @@ impl Engine {
         self.schedule(state);
     }
 
-    /// Returns whether the tree asks for a compaction, whether or not one may begin by itself.
-    pub(crate) fn wants_compaction(&self, f: &FamilyState) -> bool {
-        needs_compaction(&self.picker_input(f))
-    }
-
     /// Scores and stall condition of the installed version.
     pub(super) fn recompute(&self, state: &mut DbState, id: u32) {
         let Some(f) = state.family_mut(id) else {
@@ -262,7 +256,7 @@ impl Engine {
         let targets = LevelTargets::compute(&f.version, &f.settings.levels);
         f.compaction.note_targets(&targets);
         let is_automatic = !f.settings.options.disable_auto_compactions;
-        let is_due = is_automatic && self.wants_compaction(f);
+        let is_due = is_automatic && f.wants_compaction(&self.times, &self.options());
         f.compaction.set_due(is_due);
         let input = stall_input(f);
         let condition = match stall_condition(&input) {
@@ -294,7 +288,7 @@ impl Engine {
         if let Some(f) = state.family(id) {
             self.reporter.note_stall(f, before, || self.throttle.rate());
         }
-        self.follow_pace(state, id, targets.base_level);
+        PaceControl::of(self).follow(state, id, targets.base_level);
         self.set_gate(state, worst);
     }
 

@@ -93,11 +93,12 @@ pub(crate) use compaction_turn::CompactionTurn;
 pub(crate) use company::Company;
 pub(crate) use covered_bytes::CoveredBytes;
 pub(crate) use directories::{Directories, create_dir};
+pub(crate) use disk_watch::DiskWatch;
 pub(crate) use engine::{Components, Engine, EngineParts, gate};
 pub(crate) use families::{FamilyRequest, family_paths};
-pub(crate) use family::{Family, FamilySet, FamilySettings};
+pub(crate) use family::{Families, Family, FamilySet, FamilySettings};
 pub(crate) use flush_turn::FlushTurn;
-pub(crate) use free_space::{RESERVE_FILE, ShortDirs};
+pub(crate) use free_space::{RESERVE_FILE, ShortDirs, min_free_bytes};
 pub(crate) use identity::{host_name, new_session_id};
 pub(crate) use install::{FamilyEdit, stall_input, wait_would_help, worst_stall};
 pub(crate) use jobs::{Jobs, Together};
@@ -110,6 +111,7 @@ pub(crate) use notes::{
     MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness, repeated_mark,
 };
 pub(crate) use outstanding::Outstanding;
+pub(crate) use pacer::PaceControl;
 pub use pacer::WriteClass;
 pub(crate) use progress::CompactionProgress;
 pub(crate) use purge::PurgeQueue;
@@ -124,7 +126,7 @@ pub(crate) use settings::{
     blob_compression_options, bottommost_compression_options, codec_choice, compression_options,
     level_options, reader_options, supported_codec, table_options, table_read_options,
 };
-pub(crate) use stall::ThrottleSettings;
+pub(crate) use stall::{Throttle, ThrottleSettings};
 pub(crate) use state::{
     DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, rank, slot_of,
 };
@@ -133,7 +135,8 @@ pub(crate) use stats::{
     DbCounters, FamilyCounters, FamilyNumbers, FamilyReport, JobNumbers, StallCounts, WriteNumbers,
 };
 pub(crate) use stripped::{each_timestamp, strips_timestamps};
-pub(crate) use times::JobTimes;
-pub(crate) use tracing::{Tracing, Watchers};
+pub(crate) use times::{JobTimes, KeptTimes};
+pub(crate) use tracing::{TraceControl, Tracing, Watchers};
 pub(crate) use warm::WrittenBy;
 pub(crate) use witness::WitnessClock;
+pub(crate) use write_gate::WriteGate;

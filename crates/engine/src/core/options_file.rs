@@ -6,21 +6,53 @@
 //! newest families. It gets the temporary name and their sections, and is the newest file once it is synced. The
 //! other file is whole all the time.
 
-use super::Engine;
+use super::state::rank;
+use super::{Catalog, Components, Engine, Families};
+use crate::info_log::InfoLog;
 use crate::options::sidecar::SIDECAR_FILE;
-use crate::options::{FamilyText, OwnCfOptions, Sidecar, options_file_head};
+use crate::options::{DbOptions, FamilyText, OwnCfOptions, Sidecar, options_file_head};
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::byte_text::bytes_of_text;
+use spanlith_base::sync::{ArcCell, Mutex};
 use spanlith_base::{Result, SubCode};
 use spanlith_env::IoActivity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-impl Engine {
-    /// Temporary file, sync, rename, directory sync; two numbers, as RocksDB.
-    pub(crate) fn write_options_file(&self) -> Result<()> {
-        let mut written = self.options_file.lock();
+/// Writes and deletes OPTIONS files of a database.
+pub(crate) struct OptionsWriter<'a> {
+    components: &'a Components,
+    catalog: &'a Catalog,
+    log: &'a InfoLog,
+    files: &'a OptionsFiles,
+    families: &'a Families,
+    options: &'a ArcCell<DbOptions>,
+}
+
+impl<'a> OptionsWriter<'a> {
+    /// Writes the options in force, which are read once it is this writer's turn.
+    pub(super) fn new(
+        engine: &'a Engine,
+        files: &'a OptionsFiles,
+        options: &'a ArcCell<DbOptions>,
+    ) -> Self {
+        Self {
+            components: &engine.c,
+            catalog: &engine.catalog,
+            log: engine.reporter.log(),
+            files,
+            families: &engine.families,
+            options,
+        }
+    }
+
+    /// Writes what is in force: temporary file, sync, rename, directory sync; two numbers, as RocksDB.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub(crate) fn write(&self) -> Result<()> {
+        let mut written = self.files.0.lock();
         let families = self.families.load_full();
         let (mut texts, mut is_newer) = (Vec::with_capacity(families.len()), false);
         for family in families.iter() {
@@ -30,14 +62,14 @@ impl Engine {
             texts.push((family.id, text));
         }
         let mut new = Content {
-            head: options_file_head(&self.options(), is_newer),
+            head: options_file_head(&self.options.load(), is_newer),
             families: texts,
             bytes: 0,
         };
-        let temp = self.path(filenames::options_temp_file_name(
+        let temp = self.components.dir.join(filenames::options_temp_file_name(
             self.catalog.new_file_number(),
         ));
-        let fs = &self.c.env.fs;
+        let fs = &self.components.env.fs;
         let begun = self.take_older_options(&mut written, &new, &temp)?;
         let mut file = match begun {
             Some(_) => fs.reopen(&temp, IoActivity::Other)?,
@@ -61,8 +93,14 @@ impl Engine {
         file.sync()?;
         file.close()?;
         let number = self.catalog.new_file_number();
-        fs.rename(&temp, &self.path(filenames::options_file_name(number)))?;
-        self.c.dirs.sync(&self.c.dir)?;
+        fs.rename(
+            &temp,
+            &self
+                .components
+                .dir
+                .join(filenames::options_file_name(number)),
+        )?;
+        self.components.dirs.sync(&self.components.dir)?;
         self.write_sidecar(&filenames::options_file_name(number))?;
         written.add(number, new);
         self.delete_old_options(&mut written);
@@ -73,15 +111,21 @@ impl Engine {
     /// nobody else has the file. Requires: the turn of OPTIONS files.
     fn take_older_options(
         &self,
-        written: &mut OptionsFiles,
+        written: &mut Written,
         new: &Content,
         temp: &Path,
     ) -> Result<Option<Content>> {
-        let Some(number) = written.older(new).filter(|_| !self.c.purge.is_disabled()) else {
+        let Some(number) = written
+            .older(new)
+            .filter(|_| !self.components.purge.is_disabled())
+        else {
             return Ok(None);
         };
-        let fs = &self.c.env.fs;
-        let path = self.path(filenames::options_file_name(number));
+        let fs = &self.components.env.fs;
+        let path = self
+            .components
+            .dir
+            .join(filenames::options_file_name(number));
         let bytes = written.contents.get(&number).map(|content| content.bytes);
         // Others may have linked it, or written to it.
         if fs.link_count(&path).ok() != Some(1) || fs.size(&path).ok() != bytes {
@@ -94,7 +138,7 @@ impl Engine {
     /// Writes the options that RocksDB does not have, if they are not at their defaults or a file says
     /// otherwise. Requires: the turn of OPTIONS files.
     fn write_sidecar(&self, options_file: &str) -> Result<()> {
-        let (env, dir) = (&self.c.env, &self.c.dir);
+        let (env, dir) = (&self.components.env, &self.components.dir);
         let families = self.families.load_full();
         let plain = OwnCfOptions::default();
         let families = families.iter().filter_map(|f| {
@@ -102,8 +146,8 @@ impl Engine {
             let own = &settings.options.own;
             (*own != plain).then(|| (f.name.clone(), own.clone()))
         });
-        let own = &self.options().own;
-        let mut new = Sidecar::new(&self.c.db_id, options_file, own, families);
+        let own = &self.options.load().own;
+        let mut new = Sidecar::new(&self.components.db_id, options_file, own, families);
         let own_dir = env.fs.absolute(dir);
         for f in self.families.load_full().iter() {
             // Most families have all tables there, under the same name.
@@ -118,36 +162,36 @@ impl Engine {
         match Sidecar::load(env, dir) {
             Ok(None) if !new.says_something() => return Ok(()),
             Ok(None) => {}
-            Ok(Some(old)) if old.db_id == self.c.db_id => {
+            Ok(Some(old)) if old.db_id == self.components.db_id => {
                 // What a newer build wrote stays.
                 new.version = new.version.max(old.version);
                 new.unknown = old.unknown;
             }
             Ok(Some(old)) => {
                 let (file, id) = (SIDECAR_FILE, &old.db_id);
-                let log = self.reporter.log();
+                let log = self.log;
                 log.warn(format_args!("{file} of database {id} is replaced"));
             }
-            Err(e) => self.reporter.log().warn(format_args!("replaced: {e}")),
+            Err(e) => self.log.warn(format_args!("replaced: {e}")),
         }
-        new.store(env, dir, &*self.c.dirs.get(dir)?)
+        new.store(env, dir, &*self.components.dirs.get(dir)?)
     }
 
     /// Deletes OPTIONS files that were kept while deletions were disabled.
-    pub(crate) fn remove_old_options(&self) {
-        let mut written = self.options_file.lock();
+    pub(crate) fn remove_old(&self) {
+        let mut written = self.files.0.lock();
         self.delete_old_options(&mut written);
     }
 
     /// Keeps the two newest OPTIONS files, as RocksDB. What cannot be deleted goes with the next one. Requires: the
     /// turn of OPTIONS files.
-    fn delete_old_options(&self, written: &mut OptionsFiles) {
-        if self.c.purge.is_disabled() {
+    fn delete_old_options(&self, written: &mut Written) {
+        if self.components.purge.is_disabled() {
             return;
         }
-        let fs = &self.c.env.fs;
+        let fs = &self.components.env.fs;
         let numbers = written.numbers.get_or_insert_with(|| {
-            let names = fs.list(&self.c.dir).unwrap_or_default();
+            let names = fs.list(&self.components.dir).unwrap_or_default();
             let numbers = names.iter().filter_map(|n| match parse_file_name(n) {
                 Some(FileKind::Options(n)) => Some(n),
                 _ => None,
@@ -157,7 +201,10 @@ impl Engine {
         while numbers.len() > 2
             && let Some(oldest) = numbers.pop_first()
         {
-            let path = self.path(filenames::options_file_name(oldest));
+            let path = self
+                .components
+                .dir
+                .join(filenames::options_file_name(oldest));
             if let Err(e) = fs.delete(&path)
                 && e.subcode() != Some(SubCode::PathNotFound)
             {
@@ -192,16 +239,32 @@ impl Content {
     }
 }
 
+/// The OPTIONS files, and whose turn it is: who holds the lock writes what is in force.
+pub(crate) struct OptionsFiles(Mutex<Written>);
+
+impl Default for OptionsFiles {
+    fn default() -> Self {
+        Self(Mutex::new(rank::OPTIONS, Written::default()))
+    }
+}
+
+impl OptionsFiles {
+    /// No OPTIONS file comes or goes until the result is dropped.
+    pub(crate) fn hold(&self) -> impl Drop + '_ {
+        self.0.lock()
+    }
+}
+
 /// Describes the OPTIONS files in the directory.
 #[derive(Default)]
-pub(crate) struct OptionsFiles {
+struct Written {
     /// Their numbers, once somebody has looked.
     numbers: Option<BTreeSet<u64>>,
     /// Contents of those that this database has written and that are large.
     contents: BTreeMap<u64, Content>,
 }
 
-impl OptionsFiles {
+impl Written {
     fn add(&mut self, number: u64, content: Content) {
         if let Some(numbers) = &mut self.numbers {
             numbers.insert(number);

@@ -11,8 +11,10 @@ use super::level0_shape::ShapeState;
 use super::progress::FlushProgress;
 use super::space_room::space_facts;
 use super::state::{DbState, FamilyState, rank};
-use super::{Engine, Family};
+use super::switches::CompactionSwitches;
+use super::{Engine, Family, StateMutex, Throttle, WriteGate};
 use spanlith_base::sync::Mutex;
+use spanlith_env::{Clock, SstFileManager};
 use spanlith_pace::{
     Bucket, Change, DebtFacts, Decision, Facts, Level0Facts, MemoryFacts, Smooth, SpaceFacts,
     SpaceGiven, Stage, Ticket, WATCHED, WorkDebt,
@@ -293,29 +295,38 @@ impl PaceState {
     }
 }
 
-impl Engine {
-    /// Bytes per second that writers may write now to the family that is slowed down most; 0 if none is.
-    pub(crate) fn write_pace(&self) -> u64 {
-        if !self.throttle.is_smooth() {
-            return self.throttle.rate();
+/// Decides how fast families may be written, from the state and what is beside it.
+pub(crate) struct PaceControl<'a> {
+    throttle: &'a Throttle,
+    gate: &'a WriteGate,
+    switches: &'a CompactionSwitches,
+    clock: &'a dyn Clock,
+    /// Knows the limit on the bytes of tables, if there is one.
+    sst_files: Option<&'a SstFileManager>,
+}
+
+impl<'a> PaceControl<'a> {
+    /// That of a database.
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            throttle: &engine.throttle,
+            gate: &engine.gate,
+            switches: &engine.switches,
+            clock: &*engine.c.env.clock,
+            sst_files: engine.c.resources.sst_files.as_deref(),
         }
-        let set = self.families.load();
-        let rates = set.iter().filter_map(|f| f.pacer.decision().0.rate);
-        rates
-            .reduce(f64::min)
-            .map_or(0, |rate| rate.max(1.0) as u64)
     }
 
     /// Looks at the state of a family, and decides how fast it may be written.
-    pub(crate) fn pace_tick(&self, family: &Family) {
-        let state = self.state.lock();
+    pub(crate) fn tick(&self, state: &StateMutex, family: &Family) {
+        let state = state.lock();
         if let Some(f) = state.family(family.id) {
-            self.decide_pace(&state, f);
+            self.decide(&state, f);
         }
     }
 
-    /// As [`Self::pace_tick`], after a version or a memtable was installed.
-    pub(super) fn follow_pace(&self, state: &mut DbState, id: u32, base_level: usize) {
+    /// As [`Self::tick`], after a version or a memtable was installed.
+    pub(super) fn follow(&self, state: &mut DbState, id: u32, base_level: usize) {
         let is_smooth = self.throttle.is_smooth();
         let Some(f) = state.family_mut(id) else {
             return;
@@ -330,14 +341,14 @@ impl Engine {
             garbage(&f.version, budget, &f.family.hiding)
         });
         if is_smooth && let Some(f) = state.family(id) {
-            self.decide_pace(state, f);
+            self.decide(state, f);
         } else if !is_smooth && let Some(f) = state.family(id) {
             f.family.pacer.watched.store(false, Ordering::Relaxed);
         }
     }
 
-    fn decide_pace(&self, state: &DbState, f: &FamilyState) {
-        let now = self.c.env.clock.monotonic_nanos();
+    fn decide(&self, state: &DbState, f: &FamilyState) {
+        let now = self.clock.monotonic_nanos();
         let pacer = &f.family.pacer;
         let (facts, retired) = self.facts(state, f, now);
         let admitted = admitted(f);
@@ -397,7 +408,12 @@ impl Engine {
             memory,
             level0,
             debt,
-            space: space_facts(self, f.pace.garbage, compacts && f.pace.space.gives()),
+            space: space_facts(
+                self.throttle.room(),
+                self.sst_files,
+                f.pace.garbage,
+                compacts && f.pace.space.gives(),
+            ),
         };
         let expansion = f.pace.expansion();
         let in_payload = |bytes: u64| (bytes as f64 * expansion) as u64;

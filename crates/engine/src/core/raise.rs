@@ -7,6 +7,7 @@
 use super::Engine;
 use super::background_error::{Incident, Place, classify, is_lack, is_no_space, wait_before};
 use super::engine::gate;
+use super::min_free_bytes;
 use super::state::DbState;
 use crate::options::DbOptions;
 use crate::version::FileMeta;
@@ -37,6 +38,16 @@ fn most_tries(o: &DbOptions) -> u32 {
 }
 
 impl Engine {
+    /// Refuses writes from now on, after a panic while a group of them was carried out (W5). Returns the error that the
+    /// writers of the group get.
+    #[cold]
+    pub(crate) fn write_panicked(&self) -> Error {
+        let e =
+            Error::aborted("panic while writes were carried out").with_severity(Severity::Fatal);
+        self.set_error(Place::Panic, &e);
+        e
+    }
+
     /// Takes in an error: tells listeners, and holds back work or refuses writes (W5) as its class
     /// says. Requires: the state mutex is free.
     pub(crate) fn set_error(&self, place: Place, error: &Error) {
@@ -301,7 +312,8 @@ impl Engine {
             self.tell_end(&incident, Ok(()));
         }
         if place == Place::Flush && self.reserve.is_wanted() {
-            self.keep_reserve();
+            let kept_free = min_free_bytes(&self.options(), &self.families.load());
+            self.reserve.keep(kept_free, self.reporter.log());
         }
     }
 

@@ -5,7 +5,6 @@
 //! are held back; that of a limit begins at four fifths of it. Jobs ask the file system before they begin and after
 //! flushes; in between the number is as old as the last job.
 
-use super::Engine;
 use spanlith_env::SstFileManager;
 use spanlith_pace::SpaceFacts;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,9 +75,13 @@ fn fullness(s: &SpaceFacts) -> f64 {
 
 /// The space that is scarcest for a family whose budget of garbage is `garbage`. `gives` says whether a compaction that
 /// runs or is due gives space back; without one there is no pressure.
-pub(super) fn space_facts(engine: &Engine, garbage: SpaceFacts, gives: bool) -> SpaceFacts {
-    let disk = engine.throttle.room().disk();
-    let manager = engine.c.resources.sst_files.as_deref();
+pub(super) fn space_facts(
+    room: &SpaceRoom,
+    manager: Option<&SstFileManager>,
+    garbage: SpaceFacts,
+    gives: bool,
+) -> SpaceFacts {
+    let disk = room.disk();
     let limit = manager.map_or_else(SpaceFacts::default, limit);
     let mut scarcest = garbage;
     for other in [disk, limit] {

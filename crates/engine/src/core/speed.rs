@@ -135,7 +135,7 @@ fn table_options(engine: &Engine) -> TablesOptions {
         policy: options.own.sd_placement.0,
         size: options.own.sd_tables_size,
         bandwidth: options.own.sd_tables_bandwidth,
-        spare: engine.min_free_bytes(),
+        spare: super::min_free_bytes(&options, &engine.families.load()),
     }
 }
 

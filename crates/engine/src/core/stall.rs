@@ -1,5 +1,6 @@
 //! The write controller: the policy in force, and the rate under which leaders of write groups wait.
 
+use super::FamilySet;
 use super::space_room::SpaceRoom;
 use super::state::rank;
 use super::write_times::WriteTimes;
@@ -132,6 +133,17 @@ impl Throttle {
     /// Time a write group of `bytes` has to wait now.
     pub(crate) fn delay(&self, now_nanos: u64, bytes: usize) -> Duration {
         self.inner.lock().1.delay_for(now_nanos, bytes as u64)
+    }
+
+    /// Bytes per second that writers may write now to the family of `all` that is slowed down most; 0 if none is.
+    pub(crate) fn pace(&self, all: &FamilySet) -> u64 {
+        if !self.is_smooth() {
+            return self.rate();
+        }
+        let rates = all.iter().filter_map(|f| f.pacer.decision().0.rate);
+        rates
+            .reduce(f64::min)
+            .map_or(0, |rate| rate.max(1.0) as u64)
     }
 
     /// Bytes per second while leaders are delayed, else 0.

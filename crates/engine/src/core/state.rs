@@ -5,11 +5,12 @@ use super::mem_charge::MemCharge;
 use super::news::Sealed;
 use super::pacer::PaceState;
 use super::{
-    CompactionTurn, Company, Family, FamilySettings, FlushTurn, Jobs, Lifecycle, LogList,
-    WitnessClock,
+    CompactionTurn, Company, Family, FamilySettings, FlushTurn, Jobs, KeptTimes, Lifecycle,
+    LogList, WitnessClock,
 };
 use crate::listener::FlushReason;
-use crate::options::CfOptions;
+use crate::options::{CfOptions, DbOptions, seconds_to_next_off_peak};
+use crate::picker::{PickerInput, needs_compaction};
 use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
 use spanlith_memtable::MemTable;
@@ -153,6 +154,27 @@ impl FamilyState {
         let sealed = self.imm.iter().map(|i| i.mem.needed_log());
         let prepared = sealed.fold(self.mem.needed_log(), FileNumber::min);
         self.log_number.min(prepared)
+    }
+
+    /// The facts by which its compactions are picked, with the times that the database keeps and the options in force.
+    pub(crate) fn picker_input(&self, times: &KeptTimes, options: &DbOptions) -> PickerInput<'_> {
+        let now = self.compaction.judged_at();
+        let released = self.compaction.oldest_snapshot();
+        PickerInput {
+            version: &self.version,
+            options: &self.settings.levels,
+            running: self.compaction.running(),
+            // An entry that keeps its number because times are kept counts as protected.
+            oldest_snapshot: (released > 0).then(|| released.min(times.keep_from(&self.settings))),
+            now,
+            ahead_seconds: seconds_to_next_off_peak(&options.daily_offpeak_time_utc, now),
+            young_after: times.young_after(&self.settings),
+        }
+    }
+
+    /// Returns whether the tree asks for a compaction, whether or not one may begin by itself.
+    pub(crate) fn wants_compaction(&self, times: &KeptTimes, options: &DbOptions) -> bool {
+        needs_compaction(&self.picker_input(times, options))
     }
 
     /// Returns whether sealed memtables are to be flushed now, by themselves.

@@ -1,13 +1,13 @@
 //! Traces of an open database: starting and ending them. What is recorded is decided where requests come in.
 
-use super::{Engine, Payload, gate};
+use super::{Engine, StateMutex, WriteGate, gate};
 use crate::info_log::InfoLog;
 use crate::trace::{
     BlockTrace, BlockTraceOptions, CallTrace, Extension, OnStop, Ordered, Recorder,
     RecorderOptions, Tap, Ticket, TraceKind, TraceOptions, TraceSummary, busy, filter, kinds,
 };
 use spanlith_base::{Error, Result};
-use spanlith_env::{Env, FileSystem, IoWatch};
+use spanlith_env::{Clock, Env, FileSystem, IoWatch};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -105,9 +105,32 @@ fn tell(log: &Arc<InfoLog>) -> OnStop {
     Box::new(move |e| log.warn(format_args!("the trace stops here: {e}")))
 }
 
-impl Engine {
+/// Starts and ends traces: the switches, and those who look at them.
+pub(crate) struct TraceControl<'a> {
+    tracing: &'a Tracing,
+    watchers: &'a Watchers,
+    gate: &'a WriteGate,
+    /// Guards the gate.
+    state: &'a StateMutex,
+    clock: &'a Arc<dyn Clock>,
+    log: &'a Arc<InfoLog>,
+}
+
+impl<'a> TraceControl<'a> {
+    /// The traces of a database.
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            tracing: &engine.tracing,
+            watchers: &engine.c.watchers,
+            gate: &engine.gate,
+            state: &engine.state,
+            clock: &engine.c.env.clock,
+            log: engine.reporter.log(),
+        }
+    }
+
     /// Begins a trace of queries; one that is being written ends.
-    pub(crate) fn start_trace(
+    pub(crate) fn start(
         &self,
         fs: &dyn FileSystem,
         path: &Path,
@@ -120,18 +143,16 @@ impl Engine {
             with_extension: options.with_extension,
         };
         let recorder = self.recorder(fs, path, &how)?;
-        let t = &self.tracing;
+        let t = self.tracing;
         t.filter.store(options.filter, Ordering::Relaxed);
         t.is_ordered
             .store(options.preserve_write_order, Ordering::Relaxed);
         let old = t.queries.replace(Some(recorder));
-        self.set_trace_gates();
+        self.set_gates();
         if let Some(old) = old
             && let Err(e) = old.finish()
         {
-            self.reporter
-                .log()
-                .warn(format_args!("the trace before: {e}"));
+            self.log.warn(format_args!("the trace before: {e}"));
         }
         Ok(())
     }
@@ -142,18 +163,18 @@ impl Engine {
         path: &Path,
         how: &RecorderOptions,
     ) -> Result<Arc<Recorder>> {
-        let clock = self.c.env.clock.clone();
-        Recorder::create(fs, clock, path, how, tell(self.reporter.log()))
+        let clock = self.clock.clone();
+        Recorder::create(fs, clock, path, how, tell(self.log))
     }
 
     /// Begins a trace of looked-up blocks.
-    pub(crate) fn start_block_trace(
+    pub(crate) fn start_blocks(
         &self,
         fs: &dyn FileSystem,
         path: &Path,
         options: &BlockTraceOptions,
     ) -> Result<()> {
-        let blocks = &self.c.watchers.blocks;
+        let blocks = &self.watchers.blocks;
         if blocks.is_on() {
             return Err(busy());
         }
@@ -165,25 +186,25 @@ impl Engine {
             with_extension: false,
         };
         blocks.start(self.recorder(fs, path, &how)?, options)?;
-        self.set_trace_gates();
+        self.set_gates();
         Ok(())
     }
 
     /// Ends the trace of looked-up blocks; nothing happens without one.
-    pub(crate) fn end_block_trace(&self) -> Result<Option<TraceSummary>> {
-        let ended = self.c.watchers.blocks.end();
-        self.set_trace_gates();
+    pub(crate) fn end_blocks(&self) -> Result<Option<TraceSummary>> {
+        let ended = self.watchers.blocks.end();
+        self.set_gates();
         ended
     }
 
     /// Begins a trace of calls of the file system.
-    pub(crate) fn start_io_trace(
+    pub(crate) fn start_calls(
         &self,
         fs: &dyn FileSystem,
         path: &Path,
         options: &TraceOptions,
     ) -> Result<()> {
-        let calls = &self.c.watchers.calls;
+        let calls = &self.watchers.calls;
         if calls.is_on() {
             return Err(busy());
         }
@@ -195,19 +216,19 @@ impl Engine {
         };
         // Its error is not told through the info log: a line there is a call, too, and the thread that writes one holds
         // the lock of the log. The end of the trace returns it.
-        let clock = self.c.env.clock.clone();
+        let clock = self.clock.clone();
         calls.start(Recorder::create(fs, clock, path, &how, Box::new(|_| ()))?)
     }
 
     /// Ends the trace of calls of the file system; nothing happens without one.
-    pub(crate) fn end_io_trace(&self) -> Result<Option<TraceSummary>> {
-        self.c.watchers.calls.end()
+    pub(crate) fn end_calls(&self) -> Result<Option<TraceSummary>> {
+        self.watchers.calls.end()
     }
 
     /// Ends the trace of queries.
-    pub(crate) fn end_trace(&self) -> Result<TraceSummary> {
+    pub(crate) fn end(&self) -> Result<TraceSummary> {
         let ended = self.tracing.queries.replace(None);
-        self.set_trace_gates();
+        self.set_gates();
         match ended {
             Some(recorder) => recorder.finish(),
             None => Err(Error::io("No trace file to close")),
@@ -215,41 +236,25 @@ impl Engine {
     }
 
     /// Has writers and readers look whether they are traced, or no more. Whoever of several comes last sees what holds.
-    fn set_trace_gates(&self) {
+    fn set_gates(&self) {
         let _state = self.state.lock();
         let queries = self.tracing.queries.is_on();
-        let reads = queries || self.c.watchers.blocks.is_on();
+        let reads = queries || self.watchers.blocks.is_on();
         for (bit, is_on) in [(gate::TRACE, queries), (gate::TRACE_READS, reads)] {
             self.gate.put(bit, is_on);
         }
     }
 
     /// Ends all traces, as the database closes.
-    pub(crate) fn end_traces(&self) {
+    pub(crate) fn end_all(&self) {
         let queries = self.tracing.queries.replace(None);
         let ended = [
             queries.map(|recorder| recorder.finish()).transpose(),
-            self.end_block_trace(),
-            self.end_io_trace(),
+            self.end_blocks(),
+            self.end_calls(),
         ];
         for e in ended.into_iter().filter_map(Result::err) {
-            self.reporter.log().warn(format_args!("trace: {e}"));
+            self.log.warn(format_args!("trace: {e}"));
         }
-    }
-
-    /// Notes what became of a write.
-    #[cold]
-    pub(crate) fn extend_write(&self, ticket: Ticket, payload: &Payload<'_>, is_done: bool) {
-        let extension = Extension {
-            kind: kinds::WRITE,
-            cf: match payload {
-                Payload::One { cf, .. } => *cf,
-                _ => 0,
-            },
-            found: is_done.into(),
-            bytes: payload.bytes() as u64,
-            ..Extension::default()
-        };
-        self.tracing.extend(ticket, extension);
     }
 }

@@ -1,7 +1,7 @@
 //! Flush on demand, and closing.
 
-use super::WrittenBytes;
-use crate::core::{Engine, Family, FamilyState, LeaderState, Place, wait_would_help};
+use super::properties::Properties;
+use crate::core::{Engine, Family, FamilyState, LeaderState, Place, TraceControl, wait_would_help};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use spanlith_base::{Error, ErrorKind, Result, callbacks};
@@ -279,7 +279,7 @@ impl Engine {
     /// Later calls return at once.
     pub(crate) fn close(self: &Arc<Self>) -> Result<()> {
         if self.owner.is_current() {
-            self.end_traces();
+            TraceControl::of(self).end_all();
         }
         if self.c.read_only {
             return Ok(());
@@ -360,7 +360,9 @@ impl Engine {
         drop(manifest);
         self.c.purge.close();
         self.c.dirs.close();
-        WrittenBytes::of(self).tell(self.reporter.log());
+        Properties::of(self)
+            .written_bytes()
+            .tell(self.reporter.log());
         self.reporter.log().info(format_args!("Shutdown complete"));
         if let Some(disk) = self.c.speed.as_ref().and_then(|s| s.fs.disk()) {
             // Handles that are left keep it, and must not keep it from others.

@@ -48,7 +48,7 @@ impl Deref for Purging {
 impl Drop for Purging {
     fn drop(&mut self) {
         if let Some(seek) = self.traced.take() {
-            self.engine.end_seek(seek);
+            seek.end(&self.engine.tracing);
         }
         if let Some(s) = self.engine.reporter.statistics() {
             s.add(Ticker::NumIteratorDeleted, 1);

@@ -2,6 +2,7 @@
 //! keep what they showed (`pin_data`), and those that are measured.
 
 use super::cursor::Cursor;
+use super::traces::TracedSeek;
 use crate::read::{DbIter, Passed, is_merge_failure};
 use crate::ttl::{TIME_LEN, too_short};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
@@ -60,13 +61,15 @@ impl Cursor {
             return self.move_untraced(to);
         }
         if let Some(seek) = self.engine.traced.take() {
-            self.engine.end_seek(seek);
+            seek.end(&self.engine.tracing);
         }
-        let seek = self.engine.trace_move(&self.family, &self.options, to);
+        let clock = self.engine.c.env.clock.clone();
+        let (tracing, options) = (&self.engine.tracing, &self.options);
+        let seek = TracedSeek::begin(tracing, &*clock, &self.family, options, to);
         let moved = self.move_untraced(to);
         if let Some(mut seek) = seek {
             let entry = self.valid().then(|| self.value().len());
-            self.engine.note_found(&mut seek, entry);
+            seek.note_found(&*clock, entry);
             self.engine.traced = Some(seek);
             // Steps come this way, too, so that they are counted.
             self.is_special = true;

@@ -131,7 +131,7 @@ impl Db {
     /// options whose feature does not exist; `Io`.
     pub fn create_cf(&self, family: FamilyOptions) -> Result<Cf> {
         let made = self.create_unrecorded(family)?;
-        self.engine().write_options_file()?;
+        self.engine().options_writer().write()?;
         Ok(made)
     }
 
@@ -164,7 +164,7 @@ impl Db {
             .try_for_each(|family| self.create_unrecorded(family).map(|cf| made.push(cf)));
         let recorded = match made.is_empty() {
             true => Ok(()),
-            false => self.engine().write_options_file(),
+            false => self.engine().options_writer().write(),
         };
         (made, result.and(recorded))
     }
@@ -175,7 +175,7 @@ impl Db {
     /// `InvalidArgument` for the default family, and if it was dropped before; `Io`.
     pub fn drop_cf(&self, cf: &Cf) -> Result<()> {
         self.engine().drop_family(&cf.family)?;
-        self.engine().write_options_file()
+        self.engine().options_writer().write()
     }
 
     /// Writes the memtables of several families out; with `wait`, returns when they are in tables.

@@ -4,11 +4,12 @@
 //! that they belong together only as far as the database is at rest.
 
 use super::level_metrics::{self, LevelMetric};
+use super::properties::Properties;
 use super::{Db, WrittenBytes};
-use crate::core::{Engine, Family, Part, WaitCause, WriteTimeNumbers};
+use crate::core::{Family, FamilySet, Part, Throttle, WaitCause, WriteTimeNumbers};
 use spanlith_pace::Stage;
 use spanlith_wal::LogPlace;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -185,77 +186,38 @@ pub struct Metrics {
     pub open_files: u32,
 }
 
-impl Engine {
-    /// How writes are paced; nothing if every leader waits for its group.
-    fn pace_metrics(&self) -> Vec<PaceMetric> {
-        if !self.throttle.is_smooth() {
-            return Vec::new();
-        }
-        let set = self.families.load_full();
-        let of_family = |f: &Arc<Family>| {
-            let (decision, capacities) = f.pacer.decision();
-            Stage::ALL.map(|stage| PaceMetric {
-                family: f.name.clone(),
-                stage: stage.name(),
-                pressure: decision.pressure.get(stage),
-                capacity: capacities[stage as usize],
-                waited: Duration::from_nanos(f.pacer.waited_nanos(stage)),
-            })
-        };
-        set.iter().flat_map(of_family).collect()
+/// How writes are paced; nothing if every leader waits for its group.
+pub(super) fn pace_metrics(throttle: &Throttle, families: &FamilySet) -> Vec<PaceMetric> {
+    if !throttle.is_smooth() {
+        return Vec::new();
     }
-
-    /// The property `spanlith.write-pace`: the policy, and by family what writers may write and why.
-    pub(super) fn write_pace_text(&self) -> String {
-        let policy = self.options().own.write_throttle_policy;
-        let mut text = format!("policy: {}\n", policy.name());
-        let rate = self.write_pace();
-        if !self.throttle.is_smooth() {
-            let _ = writeln!(text, "rate: {rate} (0: not delayed)");
-            return text;
-        }
-        for f in self.families.load_full().iter() {
-            let (decision, _) = f.pacer.decision();
-            let (work, external) = {
-                let state = self.state.lock();
-                state.family(f.id).map_or((0, 0), |f| f.pace.debt())
-            };
-            let stage = decision.stage.map_or("none", Stage::name);
-            let rate = decision.rate.map_or(0, |r| r as u64);
-            // Writing to a string does not fail.
-            let _ = writeln!(
-                text,
-                "[{}] rate: {rate} (0: not paced), stage: {stage}, debt of writes: {work}, other debt: {external}",
-                f.name
-            );
-            for p in self.pace_metrics().iter().filter(|p| p.family == f.name) {
-                let _ = writeln!(
-                    text,
-                    "[{}] {}: pressure {:.3}, capacity {:.0}, waited {:.3} s",
-                    f.name,
-                    p.stage,
-                    p.pressure,
-                    p.capacity.unwrap_or(0.0),
-                    p.waited.as_secs_f64()
-                );
-            }
-        }
-        text
-    }
+    let of_family = |f: &Arc<Family>| {
+        let (decision, capacities) = f.pacer.decision();
+        Stage::ALL.map(|stage| PaceMetric {
+            family: f.name.clone(),
+            stage: stage.name(),
+            pressure: decision.pressure.get(stage),
+            capacity: capacities[stage as usize],
+            waited: Duration::from_nanos(f.pacer.waited_nanos(stage)),
+        })
+    };
+    families.iter().flat_map(of_family).collect()
 }
 
 impl Db {
     /// The numbers of now.
     pub fn metrics(&self) -> Metrics {
         let engine = self.engine();
+        let properties = Properties::of(engine);
+        let families = engine.families.load_full();
         let sum = |name: &str| {
             let name = format!("rocksdb.{name}");
-            engine.aggregated_int_property(&name).unwrap_or(0)
+            properties.aggregated_integer(&name).unwrap_or(0)
         };
         let mut stall = Vec::new();
         let mut open_files = 0;
-        let pace = engine.pace_metrics();
-        for family in engine.families.load_full().iter() {
+        let pace = pace_metrics(&engine.throttle, &families);
+        for family in families.iter() {
             let s = family.counters.numbers().stalls;
             for (cause, delays, stops) in [
                 ("memtable-limit", s.memtable_delays, s.memtable_stops),
@@ -275,7 +237,7 @@ impl Db {
         }
         open_files += engine.c.io.open_count();
         // Of the database: families do not add up.
-        let rate = engine.write_pace();
+        let rate = engine.throttle.pace(&families);
         let (newest_log, older_logs) = {
             let state = engine.state.lock();
             (state.logs.newest(), state.logs.closed_bytes(0))
@@ -299,7 +261,7 @@ impl Db {
             ],
             live_bytes: sum("live-sst-files-size") + sum("live-blob-file-size"),
             garbage_bytes: sum("live-blob-file-garbage-size"),
-            written: WrittenBytes::of(engine),
+            written: properties.written_bytes(),
             pending_compaction_bytes: sum("estimate-pending-compaction-bytes"),
             wal_bytes: older_logs + newest_size,
             oldest_snapshot_age: oldest.map(|o| Duration::from_secs(now.saturating_sub(o.1))),

@@ -2,7 +2,7 @@
 
 use super::cursor::Iter;
 use super::{Cf, Db};
-use crate::read::{Entity, FamilyKeys, ReadOptions, ReadPurpose};
+use crate::read::{Entity, FamilyKeys, Newest, ReadOptions, ReadPurpose};
 use crate::write::{WriteBatch, WriteOptions};
 use spanlith_base::wide_columns::{WideColumn, encode_entity};
 use spanlith_base::{Comparator, Error, Pinned, Result};
@@ -198,7 +198,8 @@ impl Cf {
         options: &ReadOptions,
     ) -> Result<bool> {
         let engine = self.db.engine();
-        engine.is_written_behind_snapshot(&self.family, key.as_ref(), options)
+        let newest = Newest::new(engine.counts_reads());
+        newest.is_written_behind_snapshot(&self.family, key.as_ref(), options)
     }
 
     /// The entries of a range of keys, in the order of the family. Yields `NotSupported` for a range

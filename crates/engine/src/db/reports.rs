@@ -3,7 +3,8 @@
 //!
 //! One timer serves both; it holds no reference that would keep the database open.
 
-use super::{Db, WrittenBytes};
+use super::Db;
+use super::properties::Properties;
 use crate::core::{Engine, StatsSlice};
 use crate::options::{DbOptions, InfoLogLevel};
 use spanlith_base::stats::Ticker;
@@ -52,15 +53,16 @@ impl Engine {
     pub(crate) fn dump_stats(&self) {
         let log = self.reporter.log();
         log.info(format_args!("------- DUMPING STATS -------"));
-        log.info(format_args!("{}", self.db_stats_text()));
+        let properties = Properties::of(self);
+        log.info(format_args!("{}", properties.db_stats_text()));
         log.info(format_args!("{}", self.write_times_text()));
         for family in self.families.load_full().iter() {
-            log.info(format_args!("{}", self.family_report(family)));
+            log.info(format_args!("{}", properties.family_report(family)));
         }
         if let Some(statistics) = self.reporter.statistics() {
             log.info(format_args!("STATISTICS:\n {}", statistics.text()));
         }
-        WrittenBytes::of(self).tell(log);
+        properties.written_bytes().tell(log);
     }
 
     /// Adds the counters of now to the history.

@@ -51,7 +51,7 @@ impl Engine {
     fn record_options(&self) -> Result<()> {
         match self.c.read_only {
             true => Ok(()),
-            false => self.write_options_file(),
+            false => self.options_writer().write(),
         }
     }
 

@@ -2,13 +2,13 @@
 
 use super::Db;
 use super::cursor_moves::Move;
-use crate::core::{Engine, Family};
+use crate::core::{Family, TraceControl, Tracing};
 use crate::read::ReadOptions;
 use crate::trace::{
     BlockTraceOptions, Extension, Ticket, TraceOptions, TraceSummary, kinds, put_seek,
 };
 use spanlith_base::Result;
-use spanlith_env::Env;
+use spanlith_env::{Clock, Env};
 use std::path::Path;
 
 impl Db {
@@ -33,7 +33,7 @@ impl Db {
     /// # Errors
     /// As [`Self::start_trace`].
     pub fn start_trace_in(&self, env: &Env, path: &Path, options: &TraceOptions) -> Result<()> {
-        self.engine().start_trace(&*env.fs, path, options)
+        TraceControl::of(self.engine()).start(&*env.fs, path, options)
     }
 
     /// Ends the trace: everything that was recorded is in the file when this returns. Closing the database does the
@@ -42,7 +42,7 @@ impl Db {
     /// # Errors
     /// `Io` if no trace is being written, or why it stopped earlier.
     pub fn end_trace(&self) -> Result<TraceSummary> {
-        self.engine().end_trace()
+        TraceControl::of(self.engine()).end()
     }
 
     /// Begins to record which blocks are looked up in the block cache: for whom, which, and whether they were there. The
@@ -70,7 +70,7 @@ impl Db {
         path: &Path,
         options: &BlockTraceOptions,
     ) -> Result<()> {
-        self.engine().start_block_trace(&*env.fs, path, options)
+        TraceControl::of(self.engine()).start_blocks(&*env.fs, path, options)
     }
 
     /// Ends the trace of looked-up blocks; `None` if there was none. Closing the database does the same.
@@ -78,7 +78,7 @@ impl Db {
     /// # Errors
     /// Why it stopped earlier.
     pub fn end_block_cache_trace(&self) -> Result<Option<TraceSummary>> {
-        self.engine().end_block_trace()
+        TraceControl::of(self.engine()).end_blocks()
     }
 
     /// Begins to record the calls that the file system gets from this database: which, on which file, how many bytes
@@ -96,7 +96,7 @@ impl Db {
     /// # Errors
     /// As [`Self::start_io_trace`].
     pub fn start_io_trace_in(&self, env: &Env, path: &Path, options: &TraceOptions) -> Result<()> {
-        self.engine().start_io_trace(&*env.fs, path, options)
+        TraceControl::of(self.engine()).start_calls(&*env.fs, path, options)
     }
 
     /// Ends the trace of calls of the file system; `None` if there was none. Closing the database does the same.
@@ -104,7 +104,7 @@ impl Db {
     /// # Errors
     /// Why it stopped earlier.
     pub fn end_io_trace(&self) -> Result<Option<TraceSummary>> {
-        self.engine().end_io_trace()
+        TraceControl::of(self.engine()).end_calls()
     }
 }
 
@@ -124,17 +124,16 @@ impl TracedSeek {
             _ => {}
         }
     }
-}
 
-impl Engine {
-    /// Records a move to a place, if it is one that traces have: of those to either end, only those to a bound.
+    /// Begins to record a move to a place, if it is one that traces have: of those to either end, only those to a bound.
     #[cold]
-    pub(super) fn trace_move(
-        &self,
+    pub(super) fn begin(
+        tracing: &Tracing,
+        clock: &dyn Clock,
         family: &Family,
         options: &ReadOptions,
         to: Move<'_>,
-    ) -> Option<TracedSeek> {
+    ) -> Option<Self> {
         let (lower, upper) = (options.lower.as_deref(), options.upper.as_deref());
         let (kind, key) = match to {
             Move::Seek(key) => (kinds::SEEK, key),
@@ -144,10 +143,10 @@ impl Engine {
             Move::Next | Move::Prev => return None,
         };
         let encode = |to: &mut Vec<u8>| put_seek(to, family.id, key, lower, upper);
-        let ticket = self.tracing.record(kind, encode)?;
-        Some(TracedSeek {
+        let ticket = tracing.record(kind, encode)?;
+        Some(Self {
             ticket,
-            began: self.c.env.clock.monotonic_nanos(),
+            began: clock.monotonic_nanos(),
             extension: Extension {
                 kind,
                 cf: family.id,
@@ -156,18 +155,18 @@ impl Engine {
         })
     }
 
-    /// Notes what a positioning found.
-    pub(super) fn note_found(&self, seek: &mut TracedSeek, entry: Option<usize>) {
-        let now = self.c.env.clock.monotonic_nanos();
+    /// Notes the size of the entry that was found, or that there is none.
+    pub(super) fn note_found(&mut self, clock: &dyn Clock, entry: Option<usize>) {
+        let now = clock.monotonic_nanos();
         // 0 would be taken for a time that is still to be found.
-        seek.extension.nanos = now.saturating_sub(seek.began).max(1);
-        seek.extension.found = entry.is_some().into();
-        seek.extension.bytes = entry.unwrap_or(0) as u64;
+        self.extension.nanos = now.saturating_sub(self.began).max(1);
+        self.extension.found = entry.is_some().into();
+        self.extension.bytes = entry.unwrap_or(0) as u64;
     }
 
-    /// Notes what followed a positioning.
+    /// Records what followed.
     #[cold]
-    pub(super) fn end_seek(&self, seek: TracedSeek) {
-        self.tracing.extend(seek.ticket, seek.extension);
+    pub(super) fn end(self, tracing: &Tracing) {
+        tracing.extend(self.ticket, self.extension);
     }
 }

@@ -1,7 +1,7 @@
 //! `Db::verify`.
 
 use super::Db;
-use crate::inspect::{Progress, VerifyLevel, VerifyOptions, VerifyReport};
+use crate::inspect::{LiveCheck, Progress, VerifyLevel, VerifyOptions, VerifyReport};
 use spanlith_base::Result;
 use std::ops::ControlFlow;
 
@@ -44,6 +44,6 @@ impl Db {
         options: &VerifyOptions,
         progress: Progress<'_>,
     ) -> Result<VerifyReport> {
-        self.engine().verify(options, progress)
+        LiveCheck::of(self.engine()).run(options, progress)
     }
 }

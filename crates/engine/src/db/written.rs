@@ -1,7 +1,8 @@
 //! Bytes written to files since the open, by what wrote them, beside the bytes of the user (R-TR-06, 08).
 
 use super::Db;
-use crate::core::{Engine, JobNumbers};
+use super::properties::Properties;
+use crate::core::{DbCounters, FamilySet, JobNumbers};
 use crate::info_log::{EventValue, InfoLog};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -86,16 +87,16 @@ impl WrittenBytes {
 
 impl WrittenBytes {
     /// Returns what an open database has written.
-    pub(super) fn of(engine: &Engine) -> Self {
-        let now = engine.c.env.clock.monotonic_nanos();
-        let writes = engine.counters.numbers(now);
+    /// `now`: monotonic nanoseconds.
+    pub(super) fn of(now: u64, counters: &DbCounters, families: &FamilySet) -> Self {
+        let writes = counters.numbers(now);
         let mut w = Self {
-            time: Duration::from_nanos(now.saturating_sub(engine.counters.opened_nanos)),
+            time: Duration::from_nanos(now.saturating_sub(counters.opened_nanos)),
             user: writes.bytes,
             log: writes.wal_bytes,
             ..Self::default()
         };
-        for family in engine.families.load_full().iter() {
+        for family in families.iter() {
             let n = family.counters.numbers();
             let JobNumbers {
                 written_bytes,
@@ -145,7 +146,7 @@ impl WrittenBytes {
 impl Db {
     /// Bytes written to files since the open, by what wrote them. Costs a lock for each family.
     pub fn written_bytes(&self) -> WrittenBytes {
-        WrittenBytes::of(self.engine())
+        Properties::of(self.engine()).written_bytes()
     }
 }
 

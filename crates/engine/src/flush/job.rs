@@ -8,8 +8,8 @@ use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
     CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
-    NewTable, Place, Recheck, SizeTally, WrittenBy, is_no_space, panicked, path_of_flush,
-    strips_timestamps, watch_spare,
+    NewTable, Place, Recheck, ShortDirs, SizeTally, WrittenBy, is_no_space, panicked,
+    path_of_flush, strips_timestamps, watch_spare,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -269,7 +269,7 @@ impl Engine {
                 joined_bytes: 0,
             };
             self.wait_until_told(&p.family);
-            self.note_flush_begin(&note, &mems);
+            self.reporter.note_flush_begin(&note, &mems);
             progress.push(Progressing::begin(self, p));
             let built = match build_table(self, &request) {
                 Ok(built) => built,
@@ -338,13 +338,24 @@ impl Engine {
         installed?;
         let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
         for (note, built) in &done {
-            self.note_flush_end(note, built, micros);
+            let now = self.c.env.clock.monotonic_nanos();
+            self.reporter.note_flush_end(note, built, micros, now);
         }
         let contents = self.retire_logs();
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
         // takes the last of the space, once the error is set.
         let space = self.c.resources.check_space();
-        self.look_at_space();
+        if self.throttle.is_smooth() {
+            // Writers are paced by it.
+            let fs = &*self.c.env.fs;
+            let families = self.families.load_full();
+            drop(ShortDirs::look(
+                fs,
+                &families,
+                &self.options(),
+                &self.throttle,
+            ));
+        }
         if space.is_ok() {
             self.release_flushes(picked);
         }

@@ -1,7 +1,7 @@
 //! Describes what a flush says of itself: events, listeners, statistics.
 
 use super::job::Built;
-use crate::core::{Engine, Family, FamilySettings, JobNumbers, NewTable, SizeTally, TreeFacts};
+use crate::core::{Family, FamilySettings, JobNumbers, NewTable, Reporter, SizeTally, TreeFacts};
 use crate::info_log::events::{BlobFileCreation, FlushFinished, FlushStarted, TableFileCreation};
 use crate::listener::{BlobFileInfo, FlushInfo, FlushReason, TableFileInfo};
 use crate::version::edit::BlobFileAddition;
@@ -39,11 +39,11 @@ fn length_bytes(payload: u64, entries: u64) -> u64 {
     entries * (1 + of_value)
 }
 
-impl Engine {
+impl Reporter {
     /// A flush is about to write its table.
     pub(super) fn note_flush_begin(&self, n: &FlushNote<'_>, mems: &[Arc<MemTable>]) {
         let sum = |of: fn(&MemTable) -> u64| mems.iter().map(|m| of(m)).sum();
-        self.reporter.log().flush_started(&FlushStarted {
+        self.log().flush_started(&FlushStarted {
             job: n.job,
             num_memtables: mems.len() as u64,
             total_num_input_entries: n.entries,
@@ -53,7 +53,7 @@ impl Engine {
             num_range_deletes: sum(MemTable::range_deletes),
             flush_reason: n.reason.name(),
         });
-        if let Some(s) = self.reporter.statistics() {
+        if let Some(s) = self.statistics() {
             let memory = sum(|m| m.memory_usage() as u64);
             s.record(Histogram::FlushMemtableMemoryBytes, memory);
             if n.reason == FlushReason::WriteBufferFull {
@@ -63,14 +63,14 @@ impl Engine {
             let bytes = n.payload_bytes + length_bytes(n.payload_bytes, entries);
             s.record(Histogram::FlushMemtableTotalDataSizeBytes, bytes);
         }
-        self.reporter.listeners().on_flush_begin(|| {
+        self.listeners().on_flush_begin(|| {
             let none = Arc::new(TableProperties::default());
-            self.flush_info(n, None, none)
+            flush_info(n, None, none)
         });
     }
 
-    /// A flush is installed.
-    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, built: &Built, micros: u64) {
+    /// A flush that took `micros` is installed; `now` are monotonic nanoseconds.
+    pub(super) fn note_flush_end(&self, n: &FlushNote<'_>, built: &Built, micros: u64, now: u64) {
         let table = built.table.as_ref();
         let version = n.family.superversion.load().version.clone();
         let file = table.map(|t| &t.file);
@@ -92,9 +92,9 @@ impl Engine {
         self.note_blob_files(n.family, n.job, &built.blobs);
         n.family.counters.add_flush(&job);
         if let Some(tally) = &built.tally {
-            self.adapt(n.family, n.settings, tally);
+            self.adapt(n.family, n.settings, tally, now);
         }
-        if let Some(s) = self.reporter.statistics() {
+        if let Some(s) = self.statistics() {
             s.add(
                 Ticker::FlushWriteBytes,
                 job.written_bytes + job.blob_written_bytes,
@@ -114,48 +114,21 @@ impl Engine {
         let levels = 0..version.num_levels();
         let lsm_state: Vec<u64> = levels.map(|l| version.num_files(l) as u64).collect();
         let sealed = n.family.superversion.load().imm.len() as u64;
-        self.reporter.log().flush_finished(&FlushFinished {
+        self.log().flush_finished(&FlushFinished {
             job: n.job,
             output_compression: compression.name(),
             lsm_state: &lsm_state,
             immutable_memtables: sealed,
         });
-        self.reporter.listeners().on_flush_completed(|| FlushInfo {
+        self.listeners().on_flush_completed(|| FlushInfo {
             blob_compression: n.settings.options.blob_compression_type.as_byte(),
             blob_files: n.family.blob_records(&built.blobs),
-            ..self.flush_info(n, file, properties)
+            ..flush_info(n, file, properties)
         });
     }
 
-    fn flush_info(
-        &self,
-        n: &FlushNote<'_>,
-        file: Option<&NewFile>,
-        properties: Arc<TableProperties>,
-    ) -> FlushInfo {
-        let l0 = i32::try_from(n.level0_files).unwrap_or(i32::MAX);
-        let o = &n.settings.options;
-        FlushInfo {
-            cf_id: n.family.id,
-            cf_name: n.family.name.clone(),
-            job: n.job,
-            thread_id: thread_number(),
-            file_path: (n.family).table_path(n.number, file.map_or(0, |f| f.path_id)),
-            file_number: n.number,
-            triggered_writes_slowdown: l0 >= o.level0_slowdown_writes_trigger,
-            triggered_writes_stop: l0 >= o.level0_stop_writes_trigger,
-            oldest_blob_file: file.map_or(0, |f| f.oldest_blob_file_number),
-            smallest_seqno: file.map_or(0, |f| f.smallest_seqno),
-            largest_seqno: file.map_or(0, |f| f.largest_seqno),
-            properties,
-            reason: n.reason,
-            blob_compression: 0,
-            blob_files: Vec::new(),
-        }
-    }
-
     /// Looks at the threshold of separation, and says why it changes.
-    fn adapt(&self, family: &Family, settings: &FamilySettings, tally: &SizeTally) {
+    fn adapt(&self, family: &Family, settings: &FamilySettings, tally: &SizeTally, now: u64) {
         let Some(reads) = family.blobs.reads() else {
             return;
         };
@@ -174,10 +147,9 @@ impl Engine {
             garbage_bytes: blobs().map(|f| f.garbage_bytes).sum(),
             blob_bytes: blobs().map(|f| f.file.total_bytes).sum(),
         };
-        let now = self.c.env.clock.monotonic_nanos();
         let decision = family.adaptive.flushed(tally, reads.numbers(), now, &facts);
         if let Some(d) = decision {
-            self.reporter.log().info(format_args!(
+            self.log().info(format_args!(
                 "[{}] values are separated from {} bytes on, from {} before: of those of {} bytes and more \
                  separation saves {:.0} us of writing and costs {:.0} us of reading",
                 family.name,
@@ -193,7 +165,7 @@ impl Engine {
     /// Blob files were written and installed.
     pub(crate) fn note_blob_files(&self, family: &Family, job: u64, files: &[BlobFileAddition]) {
         for file in files {
-            self.reporter.log().blob_file_creation(&BlobFileCreation {
+            self.log().blob_file_creation(&BlobFileCreation {
                 job,
                 cf_name: &family.name,
                 file_number: file.number,
@@ -202,16 +174,14 @@ impl Engine {
                 checksum: &file.checksum_value,
                 checksum_function: &file.checksum_method,
             });
-            self.reporter
-                .listeners()
-                .on_blob_file_created(|| BlobFileInfo {
-                    cf_name: family.name.clone(),
-                    path: family.cache.paths.blob(file.number),
-                    job,
-                    number: file.number,
-                    count: file.total_count,
-                    bytes: file.total_bytes,
-                });
+            self.listeners().on_blob_file_created(|| BlobFileInfo {
+                cf_name: family.name.clone(),
+                path: family.cache.paths.blob(file.number),
+                job,
+                number: file.number,
+                count: file.total_count,
+                bytes: file.total_bytes,
+            });
         }
     }
 
@@ -224,7 +194,7 @@ impl Engine {
             .map(|b| format!("{b:02X}"))
             .collect();
         let checksum_function = String::from_utf8_lossy(&file.file_checksum_func_name);
-        self.reporter.log().table_file_creation(&TableFileCreation {
+        self.log().table_file_creation(&TableFileCreation {
             job,
             cf_name: &family.name,
             file_number: file.number,
@@ -235,15 +205,39 @@ impl Engine {
             properties,
             result: &Ok(()),
         });
-        self.reporter
-            .listeners()
-            .on_table_file_created(|| TableFileInfo {
-                cf_name: family.name.clone(),
-                path: family.table_path(file.number, file.path_id),
-                job,
-                bytes: file.size,
-                properties: properties.clone(),
-                result: Ok(()),
-            });
+        self.listeners().on_table_file_created(|| TableFileInfo {
+            cf_name: family.name.clone(),
+            path: family.table_path(file.number, file.path_id),
+            job,
+            bytes: file.size,
+            properties: properties.clone(),
+            result: Ok(()),
+        });
+    }
+}
+
+fn flush_info(
+    n: &FlushNote<'_>,
+    file: Option<&NewFile>,
+    properties: Arc<TableProperties>,
+) -> FlushInfo {
+    let l0 = i32::try_from(n.level0_files).unwrap_or(i32::MAX);
+    let o = &n.settings.options;
+    FlushInfo {
+        cf_id: n.family.id,
+        cf_name: n.family.name.clone(),
+        job: n.job,
+        thread_id: thread_number(),
+        file_path: (n.family).table_path(n.number, file.map_or(0, |f| f.path_id)),
+        file_number: n.number,
+        triggered_writes_slowdown: l0 >= o.level0_slowdown_writes_trigger,
+        triggered_writes_stop: l0 >= o.level0_stop_writes_trigger,
+        oldest_blob_file: file.map_or(0, |f| f.oldest_blob_file_number),
+        smallest_seqno: file.map_or(0, |f| f.smallest_seqno),
+        largest_seqno: file.map_or(0, |f| f.largest_seqno),
+        properties,
+        reason: n.reason,
+        blob_compression: 0,
+        blob_files: Vec::new(),
     }
 }

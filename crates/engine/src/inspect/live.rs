@@ -9,7 +9,11 @@ use super::log::LogToVerify;
 use super::report::{Finding, VerifyOptions, VerifyReport};
 use super::table::{FamilyToVerify, TableToVerify};
 use super::verifier::{Progress, Verifier};
-use crate::core::{Engine, Family, ManifestExtent, SuperVersion};
+use crate::core::{
+    Catalog, Components, Engine, Families, Family, Leadership, LogSet, ManifestExtent, StateMutex,
+    SuperVersion,
+};
+use crate::info_log::InfoLog;
 use crate::recovery::read_current;
 use crate::version::filenames;
 use spanlith_base::{Error, FileNumber, Result};
@@ -29,12 +33,36 @@ struct LiveLog {
     cut: Option<u64>,
 }
 
-impl Engine {
+/// The parts of an open database that a verification looks at.
+pub(crate) struct LiveCheck<'a> {
+    components: &'a Components,
+    catalog: &'a Catalog,
+    logs: &'a LogSet,
+    families: &'a Families,
+    leader: &'a Leadership,
+    state: &'a StateMutex,
+    log: &'a InfoLog,
+}
+
+impl<'a> LiveCheck<'a> {
+    /// A verification of a database.
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            components: &engine.c,
+            catalog: &engine.catalog,
+            logs: &engine.logs,
+            families: &engine.families,
+            leader: &engine.leader,
+            state: &engine.state,
+            log: engine.reporter.log(),
+        }
+    }
+
     /// Verifies the database at the level that `options` say.
     ///
     /// # Errors
     /// `InvalidArgument` for an unknown family; `ShutdownInProgress` if the database is closed.
-    pub(crate) fn verify(
+    pub(crate) fn run(
         &self,
         options: &VerifyOptions,
         progress: Progress<'_>,
@@ -44,7 +72,7 @@ impl Engine {
             true => ControlFlow::Break(()),
             false => progress(p),
         };
-        let mut verifier = Verifier::new(&self.c.env, options, &mut look);
+        let mut verifier = Verifier::new(&self.components.env, options, &mut look);
         let logs = self.logs_to_verify()?;
         let all = families.iter().flat_map(|f| &f.1.tables);
         let tables: u64 = all.map(|t| t.file.size).sum();
@@ -68,14 +96,13 @@ impl Engine {
             report.tables, report.blob_files, report.logs, report.bytes
         );
         match bad {
-            0 => self.reporter.log().info(format_args!("{text}")),
-            _ => self.reporter.log().warn(format_args!("{text}")),
+            0 => self.log.info(format_args!("{text}")),
+            _ => self.log.warn(format_args!("{text}")),
         }
         for f in report.problems() {
             let at = f.offset.map_or_else(String::new, |o| format!(" at {o}"));
             let (file, what) = (&f.file, &f.what);
-            self.reporter
-                .log()
+            self.log
                 .warn(format_args!("verification: {file}{at}: {what}"));
         }
         Ok(report)
@@ -93,7 +120,7 @@ impl Engine {
     ) -> Result<()> {
         for _ in 0..LOOKS {
             let extent = self.extent_to_verify(verifier);
-            if verifier.live_manifest(&self.c.dir, extent)? {
+            if verifier.live_manifest(&self.components.dir, extent)? {
                 break;
             }
             // Another one becomes current at this moment: wait until that is done.
@@ -112,7 +139,7 @@ impl Engine {
                 number,
                 name: filenames::log_file_name(number),
                 path,
-                db_id: &self.c.db_id,
+                db_id: &self.components.db_id,
                 synced: 0,
                 written: live.written,
                 cut: live.cut,
@@ -136,7 +163,7 @@ impl Engine {
             return known;
         }
         // Opened for reading, or nothing was recorded yet: what CURRENT names.
-        let number = match read_current(&self.c.env, &self.c.dir) {
+        let number = match read_current(&self.components.env, &self.components.dir) {
             Ok(number) => number,
             Err(e) => {
                 let name = filenames::CURRENT_FILE;
@@ -149,16 +176,21 @@ impl Engine {
 
     /// Returns whether nobody needs a log any more.
     fn is_gone(&self, number: FileNumber) -> Result<bool> {
-        if self.c.read_only {
-            return Ok(self.c.env.fs.entry(&self.logs.path(number))?.is_none());
+        if self.components.read_only {
+            return Ok(self
+                .components
+                .env
+                .fs
+                .entry(&self.logs.path(number))?
+                .is_none());
         }
         Ok(!self.state.lock().logs.contains(number))
     }
 
     fn logs_to_verify(&self) -> Result<Vec<LiveLog>> {
-        if self.c.read_only {
+        if self.components.read_only {
             let least = self.state.lock().min_log_number();
-            let all = self.logs.numbers(&self.state)?.into_iter();
+            let all = self.logs.numbers(self.state)?.into_iter();
             let live = all.filter(|&(n, is_archived)| !is_archived && n >= least);
             let live = live.map(|(number, _)| LiveLog {
                 number,

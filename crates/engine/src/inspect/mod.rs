@@ -14,6 +14,7 @@ mod table;
 mod verifier;
 
 pub use blobs::BlobsToVerify;
+pub(crate) use live::LiveCheck;
 pub use log::{LogOrigin, LogToVerify, Witnessed, log_origin};
 pub use manifest::judge_manifest;
 pub use report::{Finding, Grade, VerifyLevel, VerifyOptions, VerifyProgress, VerifyReport};

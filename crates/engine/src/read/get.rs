@@ -1,15 +1,16 @@
 //! Point reads: memtables, then tables from newer to older places, until the answer is known.
 
+use super::ReadOptions;
 use super::stored::{Blobs, Stored};
 use crate::blob::{BlobRead, BlobSource};
-use crate::core::SuperVersion;
+use crate::core::{Family, SuperVersion};
 use crate::merge::{MergeOperator, MergeState};
 use crate::version::{FileMeta, TableCache, Version};
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::{Comparator, Error, Pinned, Result, SequenceNumber};
 use spanlith_memtable::{EntryRef, MemTable};
-use spanlith_table::{ReadParams, TableReader};
+use spanlith_table::{ReadActivity, ReadParams, TableReader};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -27,6 +28,25 @@ pub(crate) struct ReadContext<'a> {
     pub params: ReadParams,
     /// Read as if no range tombstone existed.
     pub ignore_ranges: bool,
+}
+
+impl<'a> ReadContext<'a> {
+    /// Describes reads of a family; `is_counted` says whether someone counts what they do.
+    #[inline]
+    pub(crate) fn new(family: &'a Family, options: &ReadOptions, is_counted: bool) -> Self {
+        let mut params = options.params();
+        params.is_counted = is_counted;
+        params.activity = ReadActivity::Get;
+        params.extractor = Some(family.cache.extractor.get());
+        Self {
+            comparator: &family.comparator,
+            cache: &family.cache,
+            blobs: &family.blobs,
+            merge_operator: family.merge_operator.as_ref(),
+            params,
+            ignore_ranges: options.ignore_range_deletions,
+        }
+    }
 }
 
 /// Where a lookup stands.

@@ -18,6 +18,8 @@ mod view;
 
 pub use db_iter::DbIter;
 pub(crate) use db_iter::Passed;
+pub(crate) use fold::folded;
+pub(crate) use newest::Newest;
 pub(crate) use observed::is_merge_failure;
 pub use options::{ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
 pub use stored::Entity;

@@ -4,30 +4,43 @@
 //! search of the mutable memtable, and of a table only if it was written meanwhile. The caller holds a snapshot at the
 //! sequence number in question: no flush or compaction drops what came after it.
 
+use super::get::ReadContext;
 use super::{ReadOptions, ReadTier};
-use crate::core::{Engine, Family, SuperVersion, TrackedKey};
+use crate::core::{Family, FamilySet, SuperVersion, TrackedKey};
 use spanlith_base::keys;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, SequenceNumber};
 use spanlith_table::TableReader;
 use std::ops::ControlFlow;
 
-impl Engine {
+/// Looks whether keys were written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newest {
+    /// Someone counts what reads do.
+    is_counted: bool,
+}
+
+impl Newest {
+    /// `is_counted` says whether someone counts what reads do.
+    pub(crate) fn new(is_counted: bool) -> Self {
+        Self { is_counted }
+    }
+
     /// Fails if one of the keys has a write behind what was seen. Nothing is looked for that is behind `last`.
     ///
     /// # Errors
     /// `Busy` for a conflict; those of tables.
     pub(crate) fn check_unwritten(
-        &self,
+        self,
+        families: &FamilySet,
         keys: &[TrackedKey<'_>],
         last: SequenceNumber,
     ) -> Result<()> {
-        let set = self.families.load();
         for k in keys {
             if k.seen >= last {
                 continue;
             }
             // The keys of a family that is gone are nobody's.
-            if let Some(family) = set.get(k.cf)
+            if let Some(family) = families.get(k.cf)
                 && self.is_written_since(family, k.key, k.seen)?
             {
                 return Err(Error::busy(""));
@@ -41,7 +54,7 @@ impl Engine {
     /// # Errors
     /// Those of tables.
     pub(crate) fn is_written_since(
-        &self,
+        self,
         family: &Family,
         key: &[u8],
         seen: SequenceNumber,
@@ -58,7 +71,7 @@ impl Engine {
     /// # Errors
     /// `NotSupported` for families with timestamps and for reads of what is persisted; those of tables.
     pub(crate) fn is_written_behind_snapshot(
-        &self,
+        self,
         family: &Family,
         key: &[u8],
         options: &ReadOptions,
@@ -80,13 +93,13 @@ impl Engine {
     }
 
     fn is_written_in_tables(
-        &self,
+        self,
         family: &Family,
         superversion: &SuperVersion,
         key: &[u8],
         seen: SequenceNumber,
     ) -> Result<bool> {
-        let ctx = self.context(family, &ReadOptions::default());
+        let ctx = ReadContext::new(family, &ReadOptions::default(), self.is_counted);
         let hash = TableReader::filter_hash(key);
         for (n, level) in superversion.version.occupied() {
             let ask = |file: &crate::version::FileMeta| -> Result<bool> {

@@ -40,30 +40,13 @@ const CONSISTENT_TRIES: usize = 3;
 impl Engine {
     #[inline]
     pub(super) fn context<'a>(&self, family: &'a Family, options: &ReadOptions) -> ReadContext<'a> {
-        let is_counted = self.reporter.is_observed() || self.c.watchers.blocks.is_on();
-        self.context_counted(family, options, is_counted)
+        ReadContext::new(family, options, self.counts_reads())
     }
 
-    /// As [`Self::context`], where it is known whether someone counts.
+    /// Returns whether someone counts what reads do.
     #[inline]
-    pub(super) fn context_counted<'a>(
-        &self,
-        family: &'a Family,
-        options: &ReadOptions,
-        is_counted: bool,
-    ) -> ReadContext<'a> {
-        let mut params = options.params();
-        params.is_counted = is_counted;
-        params.activity = ReadActivity::Get;
-        params.extractor = Some(family.cache.extractor.get());
-        ReadContext {
-            comparator: &family.comparator,
-            cache: &family.cache,
-            blobs: &family.blobs,
-            merge_operator: family.merge_operator.as_ref(),
-            params,
-            ignore_ranges: options.ignore_range_deletions,
-        }
+    pub(crate) fn counts_reads(&self) -> bool {
+        self.reporter.is_observed() || self.c.watchers.blocks.is_on()
     }
 
     /// The sequence number of a read. Taken after the superversion: a number taken before could be
@@ -190,9 +173,7 @@ impl Engine {
         }
         let sv = family.superversion.load();
         let snapshot = self.read_sequence(options)?;
-        sv.get_soon(key, snapshot, || {
-            self.context_counted(family, options, false)
-        })
+        sv.get_soon(key, snapshot, || ReadContext::new(family, options, false))
     }
 
     /// The value of a key and the timestamp it was written with, which is empty in a family without

@@ -12,7 +12,7 @@
 
 use super::current::read_current;
 use super::repeats::find_twin;
-use crate::core::{Engine, MARK, MARK_AT, ManifestExtent, Note, NotePlace};
+use crate::core::{Components, LogSet, MARK, MARK_AT, ManifestExtent, Note, NotePlace};
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber};
@@ -72,41 +72,46 @@ impl Known {
     }
 }
 
-impl Engine {
+impl Known {
     /// Reports a MANIFEST that asks for a log which is gone although a later one is there: logs go only
-    /// after an edit said so that this MANIFEST does not have. `logs` are those that recovery needs. A
+    /// after an edit said so that this MANIFEST does not have. `logs` are those that recovery needs, in `dir`. A
     /// directory without any log is a copy that was made without them.
     ///
     /// # Errors
     /// `Corruption` that names the log.
-    pub(super) fn check_oldest_log(&self, known: &Known, logs: &[FileNumber]) -> Result<()> {
-        let Some(oldest) = known.oldest_log.filter(|n| !logs.contains(n)) else {
+    pub(super) fn check_oldest_log(
+        &self,
+        c: &Components,
+        dir: &LogSet,
+        logs: &[FileNumber],
+    ) -> Result<()> {
+        let Some(oldest) = self.oldest_log.filter(|n| !logs.contains(n)) else {
             return Ok(());
         };
         let later = logs.iter().find(|&&n| n > oldest);
-        let (Some(later), true, true) = (later, known.is_used, known.refuses) else {
+        let (Some(later), true, true) = (later, self.is_used, self.refuses) else {
             return Ok(());
         };
-        if self.has_moved_on(known) {
+        if self.has_moved_on(c) {
             return Ok(());
         }
-        let manifest = known.manifest.number;
+        let manifest = self.manifest.number;
         Err(Error::corruption(format!(
             "log {oldest:06} is gone, which MANIFEST {manifest:06} says recovery needs, and log \
              {later:06} is there: the MANIFEST has lost its last records, or the log was taken away"
         ))
-        .with_path(&self.logs.path(oldest)))
+        .with_path(&dir.path(oldest)))
     }
 
     /// Returns whether another process has written the MANIFEST, or another one, since it was read: a database
     /// that is opened for reading may be open for writing elsewhere, and what was read is only older.
-    pub(super) fn has_moved_on(&self, known: &Known) -> bool {
-        if !self.c.read_only {
+    pub(super) fn has_moved_on(&self, c: &Components) -> bool {
+        if !c.read_only {
             return false;
         }
-        let (env, read) = (&self.c.env, known.manifest);
-        let path = self.path(filenames::manifest_file_name(read.number));
-        let is_current = read_current(env, &self.c.dir).is_ok_and(|number| number == read.number);
+        let (env, read) = (&c.env, self.manifest);
+        let path = c.dir.join(filenames::manifest_file_name(read.number));
+        let is_current = read_current(env, &c.dir).is_ok_and(|number| number == read.number);
         !is_current || whole_len(env, &path).is_ok_and(|len| len > read.size)
     }
 }

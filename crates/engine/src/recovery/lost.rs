@@ -12,7 +12,7 @@
 
 use super::evidence::Dropped;
 use super::replay::Replayed;
-use crate::core::{DroppedRecords, Engine};
+use crate::core::{Components, DroppedRecords, Engine, LogSet, Reporter, StateMutex};
 use crate::listener::DroppedTail;
 use crate::version::filenames;
 use spanlith_base::{Error, Result};
@@ -87,13 +87,36 @@ pub(crate) fn free_name(fs: &dyn FileSystem, path: &Path) -> Result<PathBuf> {
     Ok(target)
 }
 
-impl Engine {
-    /// Moves a file to the directory for lost ones beside it.
-    ///
-    /// # Errors
-    /// Of the file system.
-    pub(super) fn put_aside(&self, path: &Path) -> Result<()> {
-        put_aside(&*self.c.env.fs, path).map(drop)
+/// The directories for lost files of one database.
+pub(super) struct LostFiles<'a> {
+    components: &'a Components,
+    logs: &'a LogSet,
+    reporter: &'a Reporter,
+    state: &'a StateMutex,
+}
+
+impl<'a> LostFiles<'a> {
+    /// Those of a database whose families are known.
+    pub(super) fn of(engine: &'a Engine) -> Self {
+        Self {
+            components: &engine.c,
+            logs: &engine.logs,
+            reporter: &engine.reporter,
+            state: &engine.state,
+        }
+    }
+
+    /// Bytes that the directories may hold.
+    fn bytes_max(&self) -> u64 {
+        match self.components.options.own.lost_files_max_bytes {
+            0 => {
+                let state = self.state.lock();
+                let versions = state.families.values().map(|f| &f.version);
+                let tables = versions.flat_map(|v| v.file_iter().map(|f| f.1.size));
+                (tables.sum::<u64>() / 10).max(BYTES_MIN)
+            }
+            bytes => bytes,
+        }
     }
 
     /// Moves a file that nothing explains to the directory for lost ones beside it, for as long as the
@@ -101,23 +124,23 @@ impl Engine {
     ///
     /// # Errors
     /// Of the file system.
-    pub(super) fn put_to_lost(&self, path: &Path) -> Result<()> {
-        let fs = &self.c.env.fs;
+    pub(super) fn take(&self, path: &Path) -> Result<()> {
+        let fs = &self.components.env.fs;
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Error::invalid_argument("not a file in a directory").with_path(path));
         };
-        let target = self.lost_name(dir, &name.to_string_lossy())?;
+        let target = self.free_name(dir, &name.to_string_lossy())?;
         fs.rename(path, &target)?;
         fs.sync_dir(&dir.join(LOST_DIR))?;
-        self.c.dirs.sync(dir)
+        self.components.dirs.sync(dir)
     }
 
     /// Path for something new in the directory for lost files of `dir`, which is made.
-    fn lost_name(&self, dir: &Path, name: &str) -> Result<PathBuf> {
-        let fs = &self.c.env.fs;
+    fn free_name(&self, dir: &Path, name: &str) -> Result<PathBuf> {
+        let fs = &self.components.env.fs;
         let lost = dir.join(LOST_DIR);
         fs.create_dir_if_missing(&lost)?;
-        let mut second = self.c.env.clock.now_seconds();
+        let mut second = self.components.env.clock.now_seconds();
         loop {
             let target = lost.join(format!("{name}.at-{second}"));
             if fs.entry(&target)?.is_none() {
@@ -132,9 +155,9 @@ impl Engine {
     /// # Errors
     /// Of the file system: nothing is dropped for good before its copy is durable.
     pub(super) fn report_dropped(&self, replayed: &Replayed) -> Result<()> {
-        let mut left = self.lost_bytes_max();
+        let mut left = self.bytes_max();
         for d in &replayed.dropped {
-            let kept = match d.is_tail && !self.c.read_only {
+            let kept = match d.is_tail && !self.components.read_only {
                 true => self.keep_tail(d, &mut left)?,
                 false => None,
             };
@@ -145,7 +168,7 @@ impl Engine {
             self.reporter.log().warn(format_args!(
                 "log {:06} dropped at offset {}, {} bytes with {} records or more: {}; recovery mode \
                  is {}",
-                d.log, d.offset, d.bytes, d.records, d.why, self.c.options.wal_recovery_mode
+                d.log, d.offset, d.bytes, d.records, d.why, self.components.options.wal_recovery_mode
             ));
             self.reporter
                 .listeners()
@@ -161,22 +184,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Bytes that the directory may hold.
-    fn lost_bytes_max(&self) -> u64 {
-        match self.c.options.own.lost_files_max_bytes {
-            0 => {
-                let state = self.state.lock();
-                let versions = state.families.values().map(|f| &f.version);
-                let tables = versions.flat_map(|v| v.file_iter().map(|f| f.1.size));
-                (tables.sum::<u64>() / 10).max(BYTES_MIN)
-            }
-            bytes => bytes,
-        }
-    }
-
     /// Copies the tail of a log, unless it is empty, holds only zeros, is too large or was copied before.
     fn keep_tail(&self, d: &Dropped, left: &mut u64) -> Result<Option<PathBuf>> {
-        let fs = &self.c.env.fs;
+        let fs = &self.components.env.fs;
         if d.bytes == 0 || d.bytes > *left {
             return Ok(None);
         }
@@ -200,7 +210,7 @@ impl Engine {
             }
         }
         *left -= d.bytes;
-        let target = self.lost_name(dir, &name)?;
+        let target = self.free_name(dir, &name)?;
         let mut copy = fs.create(&target, IoActivity::Other)?;
         let mut piece = vec![0; PIECE];
         let mut at = d.offset;
@@ -215,15 +225,15 @@ impl Engine {
         copy.sync()?;
         copy.close()?;
         fs.sync_dir(&lost)?;
-        self.c.dirs.sync(dir)?;
+        self.components.dirs.sync(dir)?;
         Ok(Some(target))
     }
 
     /// Deletes what has been in the directories for lost files of `dirs` for too long, and, the oldest
     /// first, what is too much. What cannot be deleted is tried again at the next open.
-    pub(super) fn expire_lost(&self, dirs: &[PathBuf]) {
-        let fs = &self.c.env.fs;
-        let now = self.c.env.clock.now_seconds();
+    pub(super) fn expire(&self, dirs: &[PathBuf]) {
+        let fs = &self.components.env.fs;
+        let now = self.components.env.clock.now_seconds();
         let mut found = Vec::new();
         for dir in dirs {
             let lost = dir.join(LOST_DIR);
@@ -240,9 +250,10 @@ impl Engine {
         }
         found.sort();
         let mut bytes: u64 = found.iter().map(|f| f.2).sum();
-        let limit = self.lost_bytes_max();
+        let limit = self.bytes_max();
         for (second, path, size) in found {
-            let is_old = second.saturating_add(self.c.options.own.lost_files_max_age) < now;
+            let is_old =
+                second.saturating_add(self.components.options.own.lost_files_max_age) < now;
             if !is_old && bytes <= limit {
                 continue;
             }

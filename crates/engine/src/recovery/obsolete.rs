@@ -22,6 +22,7 @@
 //! put away before recovery records anything. If every log is younger than the MANIFEST's last record, a
 //! later record has retired the others, and is missing: that is reported before anything is changed.
 
+use super::lost::{LostFiles, put_aside};
 use super::manifest::Recovered;
 use super::replay::Replayed;
 use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
@@ -178,7 +179,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
             Some(FileKind::Table(n) | FileKind::Blob(n))
                 if best_efforts && !live(n) && !live_blob(n) && !explanation.was_deleted(n) =>
             {
-                engine.put_aside(path)?;
+                put_aside(&*engine.c.env.fs, path)?;
                 let log = engine.reporter.log();
                 log.warn(format_args!(
                     "{name} is not part of what was recovered: put aside"
@@ -236,7 +237,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
         if n < log_number {
             is_away = true;
             let gone = if best_efforts {
-                engine.put_aside(&engine.logs.path(n))
+                put_aside(&*engine.c.env.fs, &engine.logs.path(n)).map(drop)
             } else {
                 engine.logs.put_away(n, &engine.reporter).map(drop)
             };
@@ -265,7 +266,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
     if engine.logs.dir() != engine.c.dir {
         lost.push(engine.logs.dir().to_path_buf());
     }
-    engine.expire_lost(&lost);
+    LostFiles::of(engine).expire(&lost);
     Ok(())
 }
 
@@ -326,7 +327,7 @@ fn decide(engine: &Engine, path: &Path, explained: Result<bool>) -> Result<bool>
     if engine.c.options.own.orphan_files == OrphanFiles::Delete {
         return Ok(true);
     }
-    engine.put_to_lost(path)?;
+    LostFiles::of(engine).take(path)?;
     log.warn(format_args!(
         "{name} is not named by the MANIFEST: put into lost/: {why}"
     ));

@@ -12,14 +12,15 @@ use super::elsewhere::check_elsewhere;
 use super::enter::{Entered, enter, unmake};
 use super::evidence::Known;
 use super::finish::finish;
+use super::lost::LostFiles;
 use super::manifest::{Expectation, Recovered, read_family_names, read_manifest};
 use super::obsolete::{Explanation, remove_obsolete, settle_newer_tables};
-use super::open_tables::{highest_table, open_tables, open_tables_later};
+use super::open_tables::{highest_table, open_tables, open_tables_later, track_tables};
 use super::replay::{Replay, Replayed};
 use super::request::OpenRequest;
 use super::reuse::Reusable;
 use super::whose::check_whose;
-use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue};
+use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue, min_free_bytes};
 use crate::info_log::events::RecoveryStarted;
 use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
@@ -166,16 +167,16 @@ fn open_entered(
         job.unwrap_or(0),
     )
     .filtered(request.wal_filter.clone());
-    engine.check_oldest_log(&known, &logs.needed)?;
+    known.check_oldest_log(&engine.c, &engine.logs, &logs.needed)?;
     let replayed = replay.run(&logs.needed)?;
     let mut explanation = explanation.with_replayed(&replayed);
     // Best-efforts recovery puts aside what it cannot place by itself.
     if known.is_used {
-        let judges = !engine.has_moved_on(&known);
+        let judges = !known.has_moved_on(&engine.c);
         let newer = settle_newer_tables(&engine, &logs.needed, &explanation, judges)?;
         explanation = explanation.with_unexplained_table(newer);
     }
-    engine.report_dropped(&replayed)?;
+    LostFiles::of(&engine).report_dropped(&replayed)?;
     engine.order.publish_alone(replayed.last_sequence);
     // Logs that were not replayed, or not to their end.
     if let Some(disk) = engine.c.speed.as_ref().and_then(|s| s.fs.disk()) {
@@ -187,7 +188,7 @@ fn open_entered(
         return Ok(engine);
     }
     if options.reuse_manifest_on_open && !options.best_efforts_recovery {
-        engine.reuse_manifest(reusable)?;
+        reusable.continue_manifest(&engine.c, &engine.catalog, engine.reporter.log())?;
     }
     finish(&engine, replayed, &logs.needed, logs.beyond)?;
     end_replay(&engine, job);
@@ -195,11 +196,12 @@ fn open_entered(
         engine.create_family(family)?;
     }
     if !request.keeps_options {
-        engine.write_options_file()?;
+        engine.options_writer().write()?;
     }
     remove_obsolete(&engine, explanation)?;
-    engine.track_tables()?;
-    engine.keep_reserve();
+    track_tables(&engine.c, &engine.families.load_full())?;
+    let kept_free = min_free_bytes(&engine.options(), &engine.families.load());
+    engine.reserve.keep(kept_free, engine.reporter.log());
     engine.start();
     engine.keep_times(entered.created);
     if later {

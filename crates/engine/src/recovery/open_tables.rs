@@ -2,7 +2,7 @@
 //! several at a time, and the manager of table files told which there are.
 
 use super::OpenRequest;
-use crate::core::{Directories, Engine, Family, create_dir, family_paths};
+use crate::core::{Components, Directories, Engine, Family, FamilySet, create_dir, family_paths};
 use crate::version::{FileMeta, parse_file_name};
 use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result};
@@ -236,26 +236,25 @@ pub(super) fn highest_table(request: &OpenRequest) -> Result<u64> {
     Ok(highest)
 }
 
-impl Engine {
-    /// Tells the manager of table files which there are, and of trash that an earlier process left.
-    pub(super) fn track_tables(&self) -> Result<()> {
-        let Some(manager) = &self.c.resources.sst_files else {
-            return Ok(());
-        };
-        for family in self.families.load_full().iter() {
-            for dir in family.cache.paths.dirs() {
-                manager.adopt_trash(dir)?;
-            }
-            let version = family.superversion.load().version.clone();
-            for (_, file) in version.file_iter() {
-                self.c.resources.track_table(&self.c.purge, family, file);
-            }
-            for blob in version.blob_files.values() {
-                self.c
-                    .resources
-                    .track_blob(&self.c.purge, family, &blob.file);
-            }
+/// Tells the manager of table files which there are, and of trash that an earlier process left.
+///
+/// # Errors
+/// Of listing the directories.
+pub(super) fn track_tables(c: &Components, families: &FamilySet) -> Result<()> {
+    let Some(manager) = &c.resources.sst_files else {
+        return Ok(());
+    };
+    for family in families.iter() {
+        for dir in family.cache.paths.dirs() {
+            manager.adopt_trash(dir)?;
         }
-        Ok(())
+        let version = family.superversion.load().version.clone();
+        for (_, file) in version.file_iter() {
+            c.resources.track_table(&c.purge, family, file);
+        }
+        for blob in version.blob_files.values() {
+            c.resources.track_blob(&c.purge, family, &blob.file);
+        }
     }
+    Ok(())
 }

@@ -262,7 +262,7 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         for (&n, &synced) in known.ends.range(self.first_log..) {
-            if synced > 0 && !numbers.contains(&n) && !self.engine.has_moved_on(known) {
+            if synced > 0 && !numbers.contains(&n) && !known.has_moved_on(&self.engine.c) {
                 self.judge_loss(n, 0, &synced_bytes(synced))?;
             }
         }
@@ -451,7 +451,7 @@ impl<'a> Replay<'a> {
             false => Ok(()),
         };
         match checked {
-            Err(_) if self.engine.has_moved_on(self.known) => Ok(()),
+            Err(_) if self.known.has_moved_on(&self.engine.c) => Ok(()),
             Err(e) if self.decider.passes_over_proven() => {
                 self.engine.reporter.log().warn(format_args!("{e}"));
                 Ok(())
@@ -780,7 +780,7 @@ impl Recovering {
         };
         let built = build_table(engine, &request)?;
         if let Some(table) = &built.table {
-            engine.note_table(&self.family, self.job, table);
+            engine.reporter.note_table(&self.family, self.job, table);
         }
         self.blobs.extend(built.blobs);
         Ok(built.table.map(|t| t.file))

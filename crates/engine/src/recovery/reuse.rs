@@ -4,7 +4,8 @@
 //! joined with what is appended. A file that was cut, is damaged at its end or ends inside an atomic
 //! group is left, and the next edit starts a new MANIFEST, as without the option.
 
-use crate::core::{Engine, ManifestLogs};
+use crate::core::{Catalog, Components, ManifestLogs};
+use crate::info_log::InfoLog;
 use crate::version::{VersionEdit, filenames};
 use spanlith_base::Result;
 use spanlith_env::IoActivity;
@@ -29,53 +30,52 @@ pub(super) struct Reusable {
     pub oldest_log: u64,
 }
 
-impl Engine {
+impl Reusable {
     /// Opens the present MANIFEST to append to it, if that is safe.
     ///
     /// # Errors
     /// Of the database id, if it has to be recorded. A file that cannot be opened is no error: the
     /// next edit starts a new one.
-    pub(super) fn reuse_manifest(&self, found: Reusable) -> Result<()> {
-        let Some(len) = found.len else {
-            self.reporter
-                .log()
-                .info(format_args!("the MANIFEST does not end clean: not reused"));
+    pub(super) fn continue_manifest(
+        self,
+        c: &Components,
+        catalog: &Catalog,
+        log: &InfoLog,
+    ) -> Result<()> {
+        let Some(len) = self.len else {
+            log.info(format_args!("the MANIFEST does not end clean: not reused"));
             return Ok(());
         };
-        let fs = &self.c.env.fs;
-        let mut manifest = self.catalog.lock();
-        let path = self.path(filenames::manifest_file_name(manifest.number()));
+        let fs = &c.env.fs;
+        let mut manifest = catalog.lock();
+        let path = c.dir.join(filenames::manifest_file_name(manifest.number()));
         let file = match fs.reopen(&path, IoActivity::Manifest) {
             Ok(file) if file.len() == len => file,
             Ok(_) => return Ok(()),
             Err(e) => {
-                self.reporter
-                    .log()
-                    .warn(format_args!("the MANIFEST cannot be reused: {e}"));
+                log.warn(format_args!("the MANIFEST cannot be reused: {e}"));
                 return Ok(());
             }
         };
         let mut writer = LogWriter::new(file, 0);
-        if self.c.options.write_dbid_to_manifest
-            && found.db_id.as_deref() != Some(self.c.db_id.as_str())
-        {
+        if c.options.write_dbid_to_manifest && self.db_id.as_deref() != Some(c.db_id.as_str()) {
             let edit = VersionEdit {
-                db_id: Some(self.c.db_id.as_str().into()),
+                db_id: Some(c.db_id.as_str().into()),
                 ..VersionEdit::default()
             };
             writer.add_record(&edit.encode())?;
         }
         // The process before may have died between the rename of CURRENT and the sync behind it; its
         // records are synced with the first of this one.
-        self.c.dirs.sync(&self.c.dir)?;
-        let tracked = found.tracked.into_iter();
+        c.dirs.sync(&c.dir)?;
+        let tracked = self.tracked.into_iter();
         let logs = ManifestLogs {
             tracked: tracked.map(|(n, size)| (n, size.unwrap_or(0))).collect(),
-            cuts: found.cuts,
-            ends: found.ends,
-            oldest: found.oldest_log,
+            cuts: self.cuts,
+            ends: self.ends,
+            oldest: self.oldest_log,
         };
-        manifest.go_on(writer, len, found.compact_size, logs);
+        manifest.go_on(writer, len, self.compact_size, logs);
         Ok(())
     }
 }

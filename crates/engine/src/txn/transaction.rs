@@ -12,7 +12,7 @@ use super::tracked::{Tracked, TrackedKeys};
 use crate::core::{Engine, Snapshot};
 use crate::db::{Cf, Db};
 use crate::locks::{LockMode, Owner, Patience};
-use crate::read::ReadOptions;
+use crate::read::{Newest, ReadOptions};
 use crate::write::{WriteOptions, batch_of};
 use spanlith_base::{Comparator, Error, Pinned, Result};
 use spanlith_wal::{BatchIter, BatchOp, WriteBatch};
@@ -329,7 +329,8 @@ impl Transaction {
                 // Else it was looked at already, at this moment or an earlier one.
                 if seen > snapshot.seqno() {
                     seen = snapshot.seqno();
-                    let checked = engine.is_written_since(cf.family(), key, seen);
+                    let newest = Newest::new(engine.counts_reads());
+                    let checked = newest.is_written_since(cf.family(), key, seen);
                     let conflict = match checked {
                         Ok(false) => None,
                         Ok(true) => Some(Error::busy("")),

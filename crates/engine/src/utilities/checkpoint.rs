@@ -4,14 +4,13 @@
 //! time. It is made in `DIR.tmp` and renamed once everything in it is durable: under its name it is whole or not
 //! there.
 
+use super::copy::Copier;
 use super::dirs::{delete_dir_of_files, parent};
 use super::storage::{Kept, StorageOptions};
-use crate::core::Engine;
 use crate::db::Db;
 use spanlith_base::{Error, ErrorKind, Result};
 use spanlith_env::FileSystem;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 impl Db {
     /// Makes a checkpoint in `dir`, which must not exist: all memtables are flushed first, so that what was written
@@ -34,30 +33,47 @@ impl Db {
     /// # Errors
     /// As there.
     pub fn checkpoint_opt(&self, dir: impl AsRef<Path>, log_size_for_flush: u64) -> Result<()> {
-        self.engine()
-            .checkpoint(self, dir.as_ref(), log_size_for_flush)
-    }
-}
-
-impl Engine {
-    fn checkpoint(self: &Arc<Self>, db: &Db, dir: &Path, log_size_for_flush: u64) -> Result<()> {
-        let fs = &self.c.env.fs;
-        if fs.entry(dir)?.is_some() {
+        let (c, dir) = (&self.engine().c, dir.as_ref());
+        if c.env.fs.entry(dir)?.is_some() {
             return Err(Error::invalid_argument("Directory exists"));
         }
         let dir = without_slashes(dir)
             .ok_or_else(|| Error::invalid_argument("invalid checkpoint directory name"))?;
-        if self.c.read_only {
+        if c.read_only {
             return Err(Error::not_supported(
                 "Checkpoint of a database opened for reading",
             ));
         }
+        Checkpoint::new(self, dir).make(log_size_for_flush)
+    }
+}
+
+/// A checkpoint that is being made.
+struct Checkpoint<'a> {
+    db: &'a Db,
+    dir: PathBuf,
+    /// Where it is until it is whole.
+    staging: PathBuf,
+}
+
+impl<'a> Checkpoint<'a> {
+    fn new(db: &'a Db, dir: PathBuf) -> Self {
         let mut staging = dir.clone().into_os_string();
         staging.push(".tmp");
         let staging = PathBuf::from(staging);
-        let log = self.reporter.log();
+        Self { db, dir, staging }
+    }
+
+    fn fs(&self) -> &'a dyn FileSystem {
+        &*self.db.engine().c.env.fs
+    }
+
+    /// Makes it, or leaves nothing as far as that can be removed.
+    fn make(&self, log_size_for_flush: u64) -> Result<()> {
+        let (fs, dir, staging) = (self.fs(), &self.dir, &self.staging);
+        let log = self.db.engine().reporter.log();
         log.info(format_args!("checkpoint: {} begins", dir.display()));
-        delete_dir_of_files(&**fs, &staging).map_err(|e| {
+        delete_dir_of_files(fs, staging).map_err(|e| {
             Error::new(
                 ErrorKind::Aborted,
                 format!(
@@ -67,18 +83,17 @@ impl Engine {
             )
         })?;
         // Where it is by now.
-        let mut place = &staging;
-        let made = self.fill(db, &staging, log_size_for_flush);
-        let made = made.and_then(|()| {
-            fs.rename(&staging, &dir)?;
-            place = &dir;
-            fs.sync_dir(parent(&dir))
+        let mut place = staging;
+        let made = self.fill(log_size_for_flush).and_then(|()| {
+            fs.rename(staging, dir)?;
+            place = dir;
+            fs.sync_dir(parent(dir))
         });
         match &made {
             Ok(()) => log.info(format_args!("checkpoint: {} is there", dir.display())),
             Err(e) => {
                 log.warn(format_args!("checkpoint: {} failed: {e}", dir.display()));
-                if let Err(e) = delete_dir_of_files(&**fs, place) {
+                if let Err(e) = delete_dir_of_files(fs, place) {
                     log.warn(format_args!("checkpoint: {} stays: {e}", place.display()));
                 }
             }
@@ -87,15 +102,16 @@ impl Engine {
     }
 
     /// Makes the directory with everything in it, all durable.
-    fn fill(self: &Arc<Self>, db: &Db, staging: &Path, log_size_for_flush: u64) -> Result<()> {
-        let fs = &self.c.env.fs;
-        make_dir(&**fs, staging)?;
-        let _kept = Kept::new(db);
+    fn fill(&self, log_size_for_flush: u64) -> Result<()> {
+        let fs = self.fs();
+        make_dir(fs, &self.staging)?;
+        let _kept = Kept::new(self.db);
+        let copier = Copier::new(fs, &self.db.engine().reporter);
         let options = StorageOptions::default().flush_from(log_size_for_flush);
-        for file in db.storage_files(&options)? {
-            self.put_copy(&file, staging)?;
+        for file in self.db.storage_files(&options)? {
+            copier.put(&file, &self.staging)?;
         }
-        fs.sync_dir(staging)
+        fs.sync_dir(&self.staging)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Puts the files of a copy into another directory: linked where that is possible, else copied.
 
 use super::storage::{StorageFile, StorageKind};
-use crate::core::Engine;
+use crate::core::Reporter;
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Result};
 use spanlith_env::{FileSystem, IoActivity};
@@ -10,9 +10,20 @@ use std::path::Path;
 /// Bytes of one read.
 pub(super) const STEP: usize = 1 << 20;
 
-impl Engine {
+/// Copies files of one database.
+pub(super) struct Copier<'a> {
+    fs: &'a dyn FileSystem,
+    reporter: &'a Reporter,
+}
+
+impl<'a> Copier<'a> {
+    /// Copies within the file system `fs`.
+    pub(super) fn new(fs: &'a dyn FileSystem, reporter: &'a Reporter) -> Self {
+        Self { fs, reporter }
+    }
+
     /// Makes `file` in `dir`, durable but for its name.
-    pub(super) fn put_copy(&self, file: &StorageFile, dir: &Path) -> Result<()> {
+    pub(super) fn put(&self, file: &StorageFile, dir: &Path) -> Result<()> {
         let to = dir.join(&file.name);
         if let Some(contents) = &file.contents {
             return self.write_copy(&to, contents);
@@ -20,7 +31,7 @@ impl Engine {
         let from = file.path();
         if !file.is_trimmed && !file.is_reused {
             let log = self.reporter.log();
-            match self.c.env.fs.link(&from, &to) {
+            match self.fs.link(&from, &to) {
                 Ok(()) => {
                     log.info(format_args!("checkpoint: linked {}", file.name));
                     return self.sync_linked(file, &to);
@@ -38,13 +49,13 @@ impl Engine {
         if file.kind != StorageKind::Log {
             return Ok(());
         }
-        let mut log = self.c.env.fs.reopen(at, IoActivity::Other)?;
+        let mut log = self.fs.reopen(at, IoActivity::Other)?;
         log.sync()?;
         log.close()
     }
 
     fn write_copy(&self, to: &Path, contents: &[u8]) -> Result<()> {
-        let mut out = self.c.env.fs.create(to, IoActivity::Other)?;
+        let mut out = self.fs.create(to, IoActivity::Other)?;
         out.append(contents)?;
         out.sync()?;
         out.close()
@@ -52,9 +63,8 @@ impl Engine {
 
     /// Copies the first `size` bytes.
     pub(super) fn copy(&self, from: &Path, to: &Path, size: u64) -> Result<()> {
-        let fs = &self.c.env.fs;
-        let mut out = fs.create(to, IoActivity::Other)?;
-        read_pieces(&**fs, from, Some(size), STEP, &mut |bytes| {
+        let mut out = self.fs.create(to, IoActivity::Other)?;
+        read_pieces(self.fs, from, Some(size), STEP, &mut |bytes| {
             out.append(bytes)
         })?;
         out.sync()?;

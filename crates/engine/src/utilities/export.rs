@@ -3,6 +3,7 @@
 //! They are made in `DIR.tmp`, linked where that is possible, and the directory is renamed once all of them are durable.
 
 use super::checkpoint::{make_dir, without_slashes};
+use super::copy::Copier;
 use super::dirs::{delete_dir_of_files, parent};
 use super::storage::Kept;
 use crate::core::Engine;
@@ -87,6 +88,7 @@ fn fill(cf: &Cf, db: &Db, staging: &Path) -> Result<Vec<LiveFile>> {
     make_dir(&**fs, staging)?;
     cf.flush(true)?;
     let _kept = Kept::new(db);
+    let copier = Copier::new(&**fs, &engine.reporter);
     let (version, files) = cf.version_and_files();
     if !version.blob_files.is_empty() {
         return Err(Error::not_supported("Export of a family with blob files"));
@@ -95,7 +97,7 @@ fn fill(cf: &Cf, db: &Db, staging: &Path) -> Result<Vec<LiveFile>> {
         let to = staging.join(filenames::table_file_name(file.number));
         // The copy reports any other fault.
         if fs.link(&file.path, &to).is_err() {
-            engine.copy(&file.path, &to, file.size)?;
+            copier.copy(&file.path, &to, file.size)?;
         }
     }
     fs.sync_dir(staging)?;

@@ -362,7 +362,7 @@ impl Engine {
     /// The newest OPTIONS file, and ours beside it.
     fn add_options(&self, files: &mut Vec<StorageFile>) -> Result<()> {
         // None is written meanwhile.
-        let _turn = self.options_file.lock();
+        let _turn = self.options_files.hold();
         let (fs, dir) = (&self.c.env.fs, &self.c.dir);
         let names = fs.list(dir)?;
         let numbers = names.iter().filter_map(|name| match parse_file_name(name) {

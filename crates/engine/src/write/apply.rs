@@ -8,6 +8,7 @@
 use super::check::not_executed;
 use super::urgent::address;
 use crate::core::{Engine, MemSlot, Payload, Request, TransactionWrite, slot_of};
+use crate::read::folded;
 use spanlith_base::{Error, Pinned, Result, SequenceNumber, Severity, ValueType, callbacks, keys};
 use spanlith_memtable::MemTable;
 use spanlith_wal::{BatchIter, BatchOp};
@@ -99,9 +100,8 @@ impl Slots<'_> {
         let cached_only = !slot.merges.reads_files;
         // Others wait behind this write, and a write of the operator would wait for this one.
         let _inside = callbacks::enter(callbacks::Place::Write(address(self.engine)));
-        let folded = self
-            .engine
-            .folded(&slot.family, key, operand, seqno, cached_only);
+        let is_counted = self.engine.counts_reads();
+        let folded = folded(&slot.family, key, operand, seqno, cached_only, is_counted);
         folded.ok().flatten()
     }
 }

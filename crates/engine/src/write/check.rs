@@ -4,7 +4,7 @@
 use super::limits::check_batch_size;
 use crate::core::{Engine, Family, LeaderState, Payload};
 use crate::options::CompressionType;
-use crate::read::timestamp_missing;
+use crate::read::{Newest, timestamp_missing};
 use spanlith_base::wide_columns::WideColumns;
 use spanlith_base::{Error, Result, SequenceNumber, keys};
 use spanlith_wal::{BatchIter, BatchOp, verify_checksums};
@@ -127,7 +127,8 @@ pub(super) fn check_again(
     last: SequenceNumber,
 ) -> Result<()> {
     if let Payload::Transaction(t) = payload {
-        engine.check_unwritten(t.read, last)?;
+        let newest = Newest::new(engine.counts_reads());
+        newest.check_unwritten(&engine.families.load(), t.read, last)?;
         engine.check_mark(t.mark)?;
     }
     check_families(leader, payload)

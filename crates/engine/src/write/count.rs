@@ -95,7 +95,7 @@ impl Engine {
         let mut text = format!(
             "policy {}, pace {} bytes/s",
             policy.name(),
-            self.write_pace()
+            self.throttle.pace(&self.families.load())
         );
         let set = self.families.load_full();
         let decisions = set.iter().map(|f| (f, f.pacer.decision().0));

@@ -5,7 +5,7 @@
 
 use super::WriteOptions;
 use super::room::no_room;
-use crate::core::{Engine, Family, Payload, WaitCause};
+use crate::core::{Engine, Family, PaceControl, Payload, WaitCause};
 use spanlith_base::{Error, ErrorKind, Result, sync};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Engine {
         let clock = &self.c.env.clock;
         let began = clock.monotonic_nanos();
         if pacer.is_due(began) {
-            self.pace_tick(family);
+            PaceControl::of(self).tick(&self.state, family);
         }
         let (mut now, mut left) = (began, bytes);
         let paced = loop {
@@ -69,7 +69,7 @@ impl Engine {
                     break Ok(());
                 }
                 if is_due {
-                    self.pace_tick(family);
+                    PaceControl::of(self).tick(&self.state, family);
                 }
                 let spent = now.saturating_sub(began);
                 let Some(nap) = nap(wait, spent, options.wait_max) else {

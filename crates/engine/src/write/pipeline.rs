@@ -17,7 +17,9 @@ use super::check::{
 use super::in_flight::lead_in_flight;
 use super::limits::check_entry;
 use super::measured::Stages;
+use super::paced::{check_priority, wait_for_rate};
 use super::room::{Room, Waited};
+use super::timed::timed_batch;
 use super::unwind::{Carried, Following, Unled};
 use super::watched;
 use crate::core::{
@@ -132,12 +134,13 @@ impl Engine {
             return Err(lacks_timestamps());
         }
         if let Some(priority) = options.rate_limiter_priority {
-            self.check_priority(priority, options)?;
+            check_priority(priority, options, self.c.options.manual_wal_flush)?;
         }
         if self.families.default().is_special
             && let Some(times) = &self.families.default().times
         {
-            return self.write_batch_timed(batch, times, options);
+            let stored = timed_batch(batch, times, &self.families.load_full())?;
+            return self.write_batch_stored(&stored, 1, options);
         }
         self.write_batch_stored(batch, calls, options)
     }
@@ -168,7 +171,7 @@ impl Engine {
         };
         let (count, families) = check_batch(self, batch.as_bytes(), ignore_missing)?;
         if options.rate_limiter_priority.is_some() {
-            self.wait_for_rate(batch.as_bytes().len());
+            wait_for_rate(self.c.io.rate_limiter(), batch.as_bytes().len());
         }
         self.submit(
             Payload::Batch {
@@ -387,7 +390,7 @@ impl Engine {
         let base = self.order.next();
         r.seqno = base;
         if self.tracing.is_ordered() {
-            self.trace_ordered(&r.payload);
+            self.tracing.record_led(&r.payload);
         }
         if r.generation != leader.generation {
             check_again(self, leader, &r.payload, base - 1)?;
@@ -518,7 +521,7 @@ impl Engine {
                 return;
             }
             if self.tracing.is_ordered() {
-                self.trace_ordered(&r.payload);
+                self.tracing.record_led(&r.payload);
             }
             next += u64::from(r.payload.count());
             calls += u64::from(r.payload.calls());

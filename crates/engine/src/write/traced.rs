@@ -2,26 +2,41 @@
 
 use super::record::push_entry;
 use super::two_phase::batch_of;
-use crate::core::{Engine, Mark, Payload, TransactionWrite};
-use crate::trace::{Ticket, kinds, put_write_head};
+use crate::core::{Mark, Payload, Tracing, TransactionWrite};
+use crate::trace::{Extension, Ticket, kinds, put_write_head};
 use spanlith_base::Result;
 use spanlith_wal::{BATCH_HEADER_SIZE, WriteBatch};
 
-impl Engine {
+impl Tracing {
     /// Records a write as its call begins, unless its leader will.
     #[cold]
-    pub(super) fn trace_write(&self, payload: &Payload<'_>) -> Option<Ticket> {
-        if self.tracing.is_ordered() {
+    pub(super) fn record_write(&self, payload: &Payload<'_>) -> Option<Ticket> {
+        if self.is_ordered() {
             return None;
         }
-        self.tracing
-            .record(kinds::WRITE, |to| put_payload(to, payload))
+        self.record(kinds::WRITE, |to| put_payload(to, payload))
     }
 
     /// Records a write as its leader comes to it. Requires: leadership.
     #[cold]
-    pub(super) fn trace_ordered(&self, payload: &Payload<'_>) {
-        self.tracing.record_ordered(|to| put_payload(to, payload));
+    pub(super) fn record_led(&self, payload: &Payload<'_>) {
+        self.record_ordered(|to| put_payload(to, payload));
+    }
+
+    /// Notes how a write ended.
+    #[cold]
+    pub(super) fn extend_write(&self, ticket: Ticket, payload: &Payload<'_>, is_done: bool) {
+        let extension = Extension {
+            kind: kinds::WRITE,
+            cf: match payload {
+                Payload::One { cf, .. } => *cf,
+                _ => 0,
+            },
+            found: is_done.into(),
+            bytes: payload.bytes() as u64,
+            ..Extension::default()
+        };
+        self.extend(ticket, extension);
     }
 }
 

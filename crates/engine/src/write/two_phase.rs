@@ -15,6 +15,7 @@ use super::check::{check_batch, lacks_timestamps};
 use crate::core::{
     Engine, LeaderState, Mark, Payload, PreparedSection, TrackedKey, TransactionWrite,
 };
+use crate::read::Newest;
 use spanlith_base::{Error, Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, WriteBatch};
 use std::collections::BTreeSet;
@@ -74,7 +75,8 @@ impl Engine {
         self.check_step(batch)?;
         // What is found here need not be looked for while others wait; behind `seen` next to nothing is.
         let seen = self.visible();
-        self.check_unwritten(read, seen)?;
+        let newest = Newest::new(self.counts_reads());
+        newest.check_unwritten(&self.families.load(), read, seen)?;
         let since: Vec<_> = read
             .iter()
             .map(|k| TrackedKey {

@@ -5,20 +5,9 @@
 //! (W5), because nobody knows how far the group got. On the ordinary way these guards cost nothing.
 
 use super::pipeline::own;
-use crate::core::{Engine, Place, Request};
+use crate::core::{Engine, Request};
 use spanlith_base::sync::{Group, Waiter};
-use spanlith_base::{Error, Severity};
 use std::sync::atomic::Ordering;
-
-impl Engine {
-    #[cold]
-    pub(super) fn write_panicked(&self) -> Error {
-        let e =
-            Error::aborted("panic while writes were carried out").with_severity(Severity::Fatal);
-        self.set_error(Place::Panic, &e);
-        e
-    }
-}
 
 /// The leader before it has formed its group. Forgotten once it has made room.
 pub(super) struct Unled<'a> {

@@ -40,7 +40,7 @@ pub(super) fn submit(
         }
     }
     let traced = match engine.tracing.queries.is_on() {
-        true => engine.trace_write(payload),
+        true => engine.tracing.record_write(payload),
         false => None,
     };
     // User code that an insertion calls cannot write: it would wait for this write.
@@ -55,7 +55,9 @@ pub(super) fn submit(
         engine.end_measured(measured);
     }
     if let Some(ticket) = traced {
-        engine.extend_write(ticket, payload, error.is_none());
+        engine
+            .tracing
+            .extend_write(ticket, payload, error.is_none());
     }
     match error {
         None => Ok(seqno),

@@ -40,7 +40,7 @@ fn open_within(style: CompactionStyle, hard_limit: u64, space: u64) -> (Db, Arc<
 /// The pressures of the default family now.
 fn pressures(db: &Db) -> [f64; 4] {
     let engine = db.engine();
-    engine.pace_tick(engine.families.default());
+    PaceControl::of(engine).tick(&engine.state, engine.families.default());
     let decision = engine.families.default().pacer.decision().0;
     Stage::ALL.map(|stage| decision.pressure.get(stage))
 }
@@ -167,7 +167,11 @@ fn space_presses_where_compactions_give_some_back() {
 #[test]
 fn the_limit_of_a_manager_is_space() {
     let (db, executor) = open_within(CompactionStyle::Level, 0, 1 << 20);
-    let facts = |db: &Db| space_facts(db.engine(), SpaceFacts::default(), true);
+    let facts = |db: &Db| {
+        let e = db.engine();
+        let manager = e.c.resources.sst_files.as_deref();
+        space_facts(e.throttle.room(), manager, SpaceFacts::default(), true)
+    };
     let mut chance = 7u64;
     let mut next = move || {
         chance = chance

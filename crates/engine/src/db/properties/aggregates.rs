@@ -1,7 +1,7 @@
 //! Integer properties summed up over all families.
 
+use super::Properties;
 use super::integers::{At, names, value};
-use crate::core::Engine;
 use std::collections::BTreeSet;
 
 /// Numbers of the whole database: counted once, whatever the number of families.
@@ -19,9 +19,9 @@ const OF_THE_DATABASE: &[&str] = &[
     "compaction-abort-count",
 ];
 
-impl Engine {
+impl Properties<'_> {
     /// The sum over all families of an integer property by its full name.
-    pub(crate) fn aggregated_int_property(&self, name: &str) -> Option<u64> {
+    pub(in crate::db) fn aggregated_integer(&self, name: &str) -> Option<u64> {
         let name = name.strip_prefix("rocksdb.")?;
         names().find(|n| *n == name)?;
         let state = self.state.lock();

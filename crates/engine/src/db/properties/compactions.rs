@@ -2,9 +2,10 @@
 //!
 //! Monitoring programs compare the header of the table byte for byte and read its rows by column.
 
+use super::Properties;
 use super::human::{self, GIB, MIB, number};
 use crate::core::{
-    Engine, Family, FamilyNumbers, FamilyReport, FamilyState, JobNumbers, StallCounts,
+    Family, FamilyNumbers, FamilyReport, FamilyState, JobNumbers, StallCounts, StateMutex,
 };
 use crate::version::{LevelTargets, TableCache, Version};
 use spanlith_base::histogram::Distribution;
@@ -122,9 +123,9 @@ fn amplification(written: u64, ingested: u64) -> f64 {
 
 impl Facts {
     /// Of a family, dropped or not.
-    pub(super) fn gather(engine: &Engine, family: &Arc<Family>) -> Self {
+    pub(super) fn gather(state: &StateMutex, family: &Arc<Family>) -> Self {
         let (version, levels, pending) = {
-            let state = engine.state.lock();
+            let state = state.lock();
             let dropped;
             let f = match state.family(family.id) {
                 Some(f) => f,
@@ -256,30 +257,30 @@ fn table_head(out: &mut String, name: &str, first: &str, dashes: usize) {
     out.push('\n');
 }
 
-impl Engine {
+impl Properties<'_> {
     /// The text of `cfstats-no-file-histogram`.
-    pub(crate) fn family_stats_text(&self, family: &Arc<Family>) -> String {
-        let facts = Facts::gather(self, family);
-        let now = self.c.env.clock.monotonic_nanos();
+    pub(super) fn family_stats_text(&self, family: &Arc<Family>) -> String {
+        let facts = Facts::gather(self.state, family);
+        let now = self.now();
         let last = family.counters.last_report();
-        text(self, family, &facts, &last, now)
+        text(self.counters.opened_nanos, family, &facts, &last, now)
     }
 
     /// The text as the info log has it: it begins another interval.
-    pub(crate) fn family_report(&self, family: &Arc<Family>) -> String {
-        let facts = Facts::gather(self, family);
-        let now = self.c.env.clock.monotonic_nanos();
+    pub(in crate::db) fn family_report(&self, family: &Arc<Family>) -> String {
+        let facts = Facts::gather(self.state, family);
+        let now = self.now();
         let last = family.counters.next_interval(FamilyReport {
             at_nanos: now,
             sum: facts.sum,
             flushed_bytes: facts.numbers.flushed_bytes,
             ingested: facts.numbers.ingested,
         });
-        text(self, family, &facts, &last, now)
+        text(self.counters.opened_nanos, family, &facts, &last, now)
     }
 
     /// How long reads of the family's tables took, by level. Nothing is measured without statistics.
-    pub(crate) fn read_histogram_text(&self, family: &Family) -> String {
+    pub(super) fn read_histogram_text(family: &Family) -> String {
         let mut out = format!(
             "\n** File Read Latency Histogram By Level [{}] **\n",
             family.name
@@ -303,7 +304,7 @@ impl Engine {
     }
 }
 
-fn text(engine: &Engine, family: &Family, facts: &Facts, last: &FamilyReport, now: u64) -> String {
+fn text(opened: u64, family: &Family, facts: &Facts, last: &FamilyReport, now: u64) -> String {
     let mut out = String::new();
     table_head(&mut out, &family.name, "Level", 205);
     facts.rows(|_, row| row.write(&mut out));
@@ -342,7 +343,6 @@ fn text(engine: &Engine, family: &Family, facts: &Facts, last: &FamilyReport, no
         garbage as f64 / GIB,
         amplification(blob, blob - garbage.min(blob)),
     );
-    let opened = engine.counters.opened_nanos;
     let up = now.saturating_sub(opened) as f64 / 1e9;
     let since = now.saturating_sub(last.at_nanos.max(opened)) as f64 / 1e9;
     let _ = writeln!(out, "Uptime(secs): {up:.1} total, {since:.1} interval");

@@ -1,6 +1,7 @@
 //! Properties that are numbers: a table of name → function.
 
-use crate::core::{DbState, Engine, Family, FamilyState, Immutable};
+use super::Properties;
+use crate::core::{DbState, Family, FamilyState, Immutable};
 use crate::options::KvsepMode;
 use crate::version::{FileMeta, LevelTargets, Version};
 use spanlith_base::Comparator;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 /// Describes what a property looks at.
 pub(super) struct At<'a> {
-    pub(super) e: &'a Engine,
+    pub(super) e: &'a Properties<'a>,
     pub(super) s: &'a DbState,
     pub(super) f: &'a FamilyState,
 }
@@ -35,7 +36,8 @@ const INTEGERS: &[(&str, IntProperty)] = &[
             && !p.s.trouble.refuses()
             && p.s.jobs.compactions_running() == 0;
         // Where none begins by itself, what the tree asks for stays pending.
-        let by_hand = p.f.settings.options.disable_auto_compactions && p.e.wants_compaction(p.f);
+        let by_hand = p.f.settings.options.disable_auto_compactions
+            && p.f.wants_compaction(p.e.times, &p.e.options);
         u64::from(p.s.jobs.compactions_queued() > 0 || due || by_hand)
     }),
     ("num-running-compactions", |p| {
@@ -63,24 +65,26 @@ const INTEGERS: &[(&str, IntProperty)] = &[
         open.map(|r| r.memory_usage() as u64).sum()
     }),
     ("is-file-deletions-enabled", |p| {
-        u64::from(!p.e.c.purge.is_disabled())
+        u64::from(!p.e.components.purge.is_disabled())
     }),
     // Ours.
     ("recovery-dropped-bytes", |p| p.e.logs.dropped().bytes),
     ("recovery-dropped-records", |p| p.e.logs.dropped().records),
-    ("num-snapshots", |p| p.e.c.snapshots.len() as u64),
+    ("num-snapshots", |p| p.e.components.snapshots.len() as u64),
     ("oldest-snapshot-time", |p| {
-        p.e.c.snapshots.oldest_counted().map_or(0, |o| o.1)
+        p.e.components.snapshots.oldest_counted().map_or(0, |o| o.1)
     }),
     ("oldest-snapshot-sequence", |p| {
-        p.e.c.snapshots.oldest_counted().map_or(0, |o| o.0)
+        p.e.components.snapshots.oldest_counted().map_or(0, |o| o.0)
     }),
     ("current-super-version-number", |p| p.f.superversion_number),
     ("min-log-number-to-keep", |p| p.s.min_log_number()),
     // No file waits for a job that writes it: numbers of outputs are known before they are files.
     ("min-obsolete-sst-number-to-keep", |_| u64::MAX),
     ("total-sst-files-size", total_sst_files_size),
-    ("obsolete-sst-files-size", |p| p.e.c.purge.queued_bytes()),
+    ("obsolete-sst-files-size", |p| {
+        p.e.components.purge.queued_bytes()
+    }),
     ("num-live-versions", |p| live_versions(p).len() as u64),
     ("estimate-live-data-size", |p| {
         estimate_live_data_size(&p.f.version, &p.f.family.comparator)
@@ -97,7 +101,7 @@ const INTEGERS: &[(&str, IntProperty)] = &[
     ("actual-delayed-write-rate", |p| {
         let delayed = p.e.gate.has(crate::core::gate::DELAY);
         match delayed || p.e.throttle.is_smooth() {
-            true => p.e.write_pace(),
+            true => p.e.throttle.pace(&p.e.families.load()),
             false => 0,
         }
     }),
@@ -151,12 +155,20 @@ const OF_BLOB_CACHE: &[OfCache] = &[
 /// Sealed memtables. A database that is open for reading has none: what it read from logs counts as active, as in
 /// RocksDB.
 fn sealed<'a>(p: &At<'a>) -> &'a [Immutable] {
-    if p.e.c.read_only { &[] } else { &p.f.imm }
+    if p.e.components.read_only {
+        &[]
+    } else {
+        &p.f.imm
+    }
 }
 
 /// A count of the active memtable.
 fn active(p: &At<'_>, count: impl Fn(&MemTable) -> u64) -> u64 {
-    let logged = if p.e.c.read_only { &p.f.imm[..] } else { &[] };
+    let logged = if p.e.components.read_only {
+        &p.f.imm[..]
+    } else {
+        &[]
+    };
     count(&p.f.mem) + logged.iter().map(|i| count(&i.mem)).sum::<u64>()
 }
 
@@ -295,10 +307,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     INTEGERS.iter().map(|p| p.0)
 }
 
-impl Engine {
+impl Properties<'_> {
     /// An integer property of a family by its full name; `None` if it is unknown. A family that was dropped has
     /// them as long as there are handles of it.
-    pub(crate) fn int_property(&self, family: &Arc<Family>, name: &str) -> Option<u64> {
+    pub(in crate::db) fn integer(&self, family: &Arc<Family>, name: &str) -> Option<u64> {
         let name = match name {
             SEPARATION_THRESHOLD => name,
             _ => name.strip_prefix("rocksdb.")?,

@@ -1,8 +1,9 @@
 //! Properties as names and values, as RocksDB's `GetMapProperty`.
 
+use super::Properties;
 use super::compactions::Facts;
 use super::tables::sum;
-use crate::core::{Engine, Family, StallCounts};
+use crate::core::{Family, StallCounts};
 use spanlith_table::CacheRole;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,14 +33,14 @@ fn stalls(map: &mut Map, s: &StallCounts) {
     }
 }
 
-impl Engine {
+impl Properties<'_> {
     /// A property of a family as names and values, by its full name.
-    pub(crate) fn map_property(&self, family: &Arc<Family>, name: &str) -> Option<Map> {
+    pub(super) fn map(&self, family: &Arc<Family>, name: &str) -> Option<Map> {
         let name = name.strip_prefix("rocksdb.")?;
         let mut map = Map::new();
         match name {
             "cfstats" => {
-                let facts = Facts::gather(self, family);
+                let facts = Facts::gather(self.state, family);
                 let mut put = |prefix: &str, values: &[(&str, f64)]| {
                     for (name, value) in values {
                         map.insert(format!("compaction.{prefix}.{name}"), format!("{value:.6}"));
@@ -54,7 +55,7 @@ impl Engine {
                 map.insert("write-buffer-manager-limit-stops".into(), "0".into());
             }
             "dbstats" => {
-                let n = self.counters.numbers(self.c.env.clock.monotonic_nanos());
+                let n = self.counters.numbers(self.now());
                 let up = n.at_nanos.saturating_sub(self.counters.opened_nanos);
                 map.insert("db.uptime".into(), format!("{:.6}", up as f64 / 1e9));
                 for (name, value) in [

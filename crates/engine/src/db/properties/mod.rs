@@ -21,8 +21,63 @@ mod tests;
 mod texts;
 mod writes;
 
-use super::{Cf, Db};
+use super::{Cf, Db, WrittenBytes};
+use crate::core::{
+    Components, DbCounters, DiskWatch, Engine, Families, KeptTimes, LogSet, Outstanding, Reporter,
+    StateMutex, Throttle, WriteGate,
+};
+use crate::options::DbOptions;
+
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The parts of an open database that properties are read from, borrowed for one question. Nothing in it changes the
+/// database, but for the intervals of the counters.
+pub(super) struct Properties<'a> {
+    state: &'a StateMutex,
+    components: &'a Components,
+    /// Options in force when the question was asked.
+    options: Arc<DbOptions>,
+    counters: &'a DbCounters,
+    families: &'a Families,
+    logs: &'a LogSet,
+    gate: &'a WriteGate,
+    throttle: &'a Throttle,
+    reporter: &'a Reporter,
+    times: &'a KeptTimes,
+    disk: &'a DiskWatch,
+    requests: Option<&'a dyn Outstanding>,
+}
+
+impl<'a> Properties<'a> {
+    /// The properties of a database.
+    pub(super) fn of(engine: &'a Engine) -> Self {
+        Self {
+            state: &engine.state,
+            components: &engine.c,
+            options: engine.options().to_arc(),
+            counters: &engine.counters,
+            families: &engine.families,
+            logs: &engine.logs,
+            gate: &engine.gate,
+            throttle: &engine.throttle,
+            reporter: &engine.reporter,
+            times: &engine.times,
+            disk: &engine.disk,
+            requests: engine.requests.get().map(|r| &**r),
+        }
+    }
+
+    /// Monotonic nanoseconds.
+    fn now(&self) -> u64 {
+        self.components.env.clock.monotonic_nanos()
+    }
+
+    /// Bytes written to files since the open.
+    pub(super) fn written_bytes(&self) -> WrittenBytes {
+        WrittenBytes::of(self.now(), self.counters, &self.families.load_full())
+    }
+}
 
 impl Db {
     /// An integer property of the default family by RocksDB's name (`rocksdb.…`).
@@ -37,7 +92,7 @@ impl Db {
 
     /// An integer property summed up over all families; `None` if it is unknown.
     pub fn aggregated_int_property(&self, name: &str) -> Option<u64> {
-        self.engine().aggregated_int_property(without_digits(name))
+        Properties::of(self.engine()).aggregated_integer(without_digits(name))
     }
 
     /// A property of the default family as names and values.
@@ -49,23 +104,20 @@ impl Db {
 impl Cf {
     /// An integer property by RocksDB's name (`rocksdb.…`).
     pub fn int_property(&self, name: &str) -> Option<u64> {
-        self.db
-            .engine()
-            .int_property(&self.family, without_digits(name))
+        let properties = Properties::of(self.db.engine());
+        properties.integer(&self.family, without_digits(name))
     }
 
     /// A property by RocksDB's name, as text.
     pub fn property(&self, name: &str) -> Option<String> {
-        self.db
-            .engine()
-            .property(&self.family, without_digits(name))
+        let properties = Properties::of(self.db.engine());
+        properties.text(&self.family, without_digits(name))
     }
 
     /// A property as names and values; `None` if it has no such form.
     pub fn map_property(&self, name: &str) -> Option<BTreeMap<String, String>> {
-        self.db
-            .engine()
-            .map_property(&self.family, without_digits(name))
+        let properties = Properties::of(self.db.engine());
+        properties.map(&self.family, without_digits(name))
     }
 }
 

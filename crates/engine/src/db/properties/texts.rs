@@ -1,17 +1,18 @@
 //! Properties that are texts, by name; lists of levels and tables.
 
+use super::Properties;
 use super::tables::{aggregated, compression_ratio};
-use crate::core::{Engine, Family};
-use crate::db::{IndexResidency, WrittenBytes};
+use crate::core::Family;
+use crate::db::IndexResidency;
 use crate::version::Version;
 use spanlith_base::{ValueType, keys};
 use std::fmt::Write;
 use std::sync::Arc;
 
-impl Engine {
+impl Properties<'_> {
     /// Any property of a family by its full name, as text; `None` if there is none of that name.
-    pub(crate) fn property(&self, family: &Arc<Family>, name: &str) -> Option<String> {
-        if let Some(v) = self.int_property(family, name) {
+    pub(super) fn text(&self, family: &Arc<Family>, name: &str) -> Option<String> {
+        if let Some(v) = self.integer(family, name) {
             return Some(v.to_string());
         }
         if name == "spanlith.background-errors" {
@@ -24,7 +25,7 @@ impl Engine {
             return Some(self.write_pace_text());
         }
         if name == "spanlith.written-bytes" {
-            return Some(WrittenBytes::of(self).text());
+            return Some(self.written_bytes().text());
         }
         if name == "spanlith.index-residency" {
             return IndexResidency::of(family).ok().map(|found| found.text());
@@ -34,11 +35,11 @@ impl Engine {
             return Some(super::super::level_metrics::tombstones_text(&sv.version));
         }
         if name == "spanlith.async-requests" {
-            let requests = self.requests.get();
+            let requests = self.requests;
             return Some(requests.map_or_else(String::new, |r| r.report()));
         }
         if name == "spanlith.speed-tables" {
-            let tables = self.c.resources.tables.as_ref();
+            let tables = self.components.resources.tables.as_ref();
             return Some(tables.map_or_else(String::new, |t| t.text()));
         }
         let name = name.strip_prefix("rocksdb.")?;
@@ -73,12 +74,12 @@ impl Engine {
             }
             "stats" => {
                 let cf = self.family_stats_text(family);
-                let read = self.read_histogram_text(family);
+                let read = Self::read_histogram_text(family);
                 Some(cf + &read + &self.db_stats_text())
             }
-            "cfstats" => Some(self.family_stats_text(family) + &self.read_histogram_text(family)),
+            "cfstats" => Some(self.family_stats_text(family) + &Self::read_histogram_text(family)),
             "cfstats-no-file-histogram" => Some(self.family_stats_text(family)),
-            "cf-file-histogram" => Some(self.read_histogram_text(family)),
+            "cf-file-histogram" => Some(Self::read_histogram_text(family)),
             "dbstats" => Some(self.db_stats_text()),
             "cf-write-stall-stats" => Some(super::compactions::stall_text(
                 &family.counters.numbers().stalls,

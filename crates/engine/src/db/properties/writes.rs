@@ -1,7 +1,10 @@
-//! The statistics of a database's writes: `rocksdb.dbstats`.
+//! The statistics of a database's writes: `rocksdb.dbstats`, and how they are paced: `spanlith.write-pace`.
 
+use super::Properties;
 use super::human::{GIB, MIB, duration, number};
-use crate::core::{Engine, WriteNumbers};
+use crate::core::WriteNumbers;
+use crate::db::metrics::pace_metrics;
+use spanlith_pace::Stage;
 use std::fmt::Write;
 
 /// How often the limit over all memtables stopped writes.
@@ -13,11 +16,51 @@ fn ratio(of: u64, per: u64) -> f64 {
     of as f64 / per.max(1) as f64
 }
 
-impl Engine {
+impl Properties<'_> {
+    /// The property `spanlith.write-pace`: the policy, and by family what writers may write and why.
+    pub(super) fn write_pace_text(&self) -> String {
+        let policy = self.options.own.write_throttle_policy;
+        let families = self.families.load_full();
+        let mut text = format!("policy: {}\n", policy.name());
+        let rate = self.throttle.pace(&families);
+        if !self.throttle.is_smooth() {
+            let _ = writeln!(text, "rate: {rate} (0: not delayed)");
+            return text;
+        }
+        let pace = pace_metrics(self.throttle, &families);
+        // Writing to a string does not fail.
+        for f in families.iter() {
+            let (decision, _) = f.pacer.decision();
+            let (work, external) = {
+                let state = self.state.lock();
+                state.family(f.id).map_or((0, 0), |f| f.pace.debt())
+            };
+            let stage = decision.stage.map_or("none", Stage::name);
+            let rate = decision.rate.map_or(0, |r| r as u64);
+            let _ = writeln!(
+                text,
+                "[{}] rate: {rate} (0: not paced), stage: {stage}, debt of writes: {work}, other debt: {external}",
+                f.name
+            );
+            for p in pace.iter().filter(|p| p.family == f.name) {
+                let _ = writeln!(
+                    text,
+                    "[{}] {}: pressure {:.3}, capacity {:.0}, waited {:.3} s",
+                    f.name,
+                    p.stage,
+                    p.pressure,
+                    p.capacity.unwrap_or(0.0),
+                    p.waited.as_secs_f64()
+                );
+            }
+        }
+        text
+    }
+
     /// The text of `dbstats`; begins another interval.
-    pub(crate) fn db_stats_text(&self) -> String {
-        let counters = &self.counters;
-        let now = counters.numbers(self.c.env.clock.monotonic_nanos());
+    pub(in crate::db) fn db_stats_text(&self) -> String {
+        let counters = self.counters;
+        let now = counters.numbers(self.now());
         let last = counters.next_interval(now);
         let up = (now.at_nanos - counters.opened_nanos.min(now.at_nanos)) as f64 / 1e9;
         let interval = now.at_nanos.saturating_sub(last.at_nanos) as f64 / 1e9;

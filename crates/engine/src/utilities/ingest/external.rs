@@ -10,7 +10,7 @@
 )]
 
 use super::options::IngestOptions;
-use crate::core::{Engine, Family};
+use crate::core::{Components, Family};
 use crate::version::NewFile;
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::keys::{self, MAX_SEQUENCE, ValueType, pack_tag, split_internal};
@@ -95,26 +95,26 @@ impl External {
     }
 }
 
-impl Engine {
+impl External {
     /// Opens a file and looks whether the family can take it in.
     ///
     /// # Errors
     /// `Io`; `Corruption` if it is damaged or no table made for that; `InvalidArgument` if its keys have another
     /// order or it has none; `NotSupported` for what this build does not read.
     pub(super) fn examine(
-        &self,
+        c: &Components,
         family: &Family,
         path: &Path,
         options: &IngestOptions,
-    ) -> Result<External> {
+    ) -> Result<Self> {
         if family.times.is_some() {
             // Its values would be shown without their last bytes.
             return Err(Error::not_supported(
                 "taking files into a database with times to live",
             ));
         }
-        let size = self.c.env.fs.size(path)?;
-        let handle = self.c.io.open_table(path)?;
+        let size = c.env.fs.size(path)?;
+        let handle = c.io.open_table(path)?;
         let reader = TableReader::open(
             handle,
             size,
@@ -156,7 +156,7 @@ impl Engine {
         if bounds.smallest.is_empty() {
             return Err(bounds.broken("no entry that means anything"));
         }
-        Ok(External {
+        Ok(Self {
             path: path.to_path_buf(),
             size,
             own_seqnos: stored.is_none().then_some(bounds.seqnos),

@@ -6,6 +6,7 @@
 
 use super::external::External;
 use super::options::IngestOptions;
+use super::take_in::Intake;
 use crate::core::{Engine, Family, FamilyEdit, FamilyRequest, Place};
 use crate::db::{Cf, Db, FamilyOptions};
 use crate::utilities::ExportedFamily;
@@ -66,7 +67,7 @@ impl Db {
         let cf = self.create_checked(family, fits)?;
         match take_in(self.engine(), cf.family(), exported, options) {
             Ok(()) => {
-                self.engine().write_options_file()?;
+                self.engine().options_writer().write()?;
                 Ok(cf)
             }
             Err(e) => {
@@ -124,7 +125,7 @@ fn take_in(
             ))
             .with_path(&file.path));
         }
-        let external = engine.examine(family, &file.path, &how)?;
+        let external = External::examine(&engine.c, family, &file.path, &how)?;
         // A table that was taken in by the exporting database has its number from there.
         let mut described = external.describe(file.largest_seqno, now);
         described.level = file.level as u32;
@@ -140,11 +141,12 @@ fn take_in(
         engine,
         tables: Vec::new(),
     };
+    let intake = Intake::new(engine, family, &how);
     for file in &mut files {
         let number = engine.catalog.new_file_number();
         made.tables.push((number, family.table_path(number, 0)));
         file.described.number = number;
-        engine.take_in(family, &file.external, number, &how, &mut file.described)?;
+        intake.take(&file.external, number, &mut file.described)?;
     }
     engine.c.dirs.sync(family.cache.paths.dir(0))?;
     install(engine, family, &files, &mut made)?;

@@ -3,6 +3,7 @@
 use super::external::External;
 use super::options::IngestOptions;
 use super::place::{Placed, Touch, place};
+use super::take_in::Intake;
 use super::touches::{Span, bounds_meet, level_holds, memtables_hold, output_meets};
 use crate::core::{Engine, Family, FamilyEdit, FamilyState, LeaderState, Place};
 use crate::db::{Cf, Db};
@@ -235,7 +236,7 @@ impl Engine {
             files: Vec::new(),
         };
         for path in &ingestion.files {
-            let external = self.examine(family, path, &options)?;
+            let external = External::examine(&self.c, family, path, &options)?;
             part.files.push(Prepared {
                 external,
                 number: 0,
@@ -246,6 +247,7 @@ impl Engine {
         part.assign_batches();
         check_overlaps(&part)?;
         let now = self.c.env.clock.now_seconds();
+        let intake = Intake::new(self, family, &options);
         for file in &mut part.files {
             file.number = self.catalog.new_file_number();
             let path = family.table_path(file.number, 0);
@@ -253,7 +255,7 @@ impl Engine {
             file.described = file.external.describe(0, now);
             file.described.number = file.number;
             let (external, described) = (&file.external, &mut file.described);
-            self.take_in(family, external, file.number, &options, described)?;
+            intake.take(external, file.number, described)?;
         }
         Ok(part)
     }

@@ -2,7 +2,8 @@
 
 use super::external::External;
 use super::options::IngestOptions;
-use crate::core::{Engine, Family};
+use crate::core::{Components, Engine, Family};
+use crate::info_log::InfoLog;
 use crate::version::{FileChecksum, NewFile};
 use spanlith_base::{Error, FileNumber, Result};
 use spanlith_env::IoActivity;
@@ -11,18 +12,37 @@ use std::path::Path;
 /// Bytes of one read.
 const STEP: usize = 1 << 20;
 
-impl Engine {
+/// Takes files into the directory of one family.
+pub(super) struct Intake<'a> {
+    components: &'a Components,
+    log: &'a InfoLog,
+    family: &'a Family,
+    options: &'a IngestOptions,
+}
+
+impl<'a> Intake<'a> {
+    /// Takes files into `family` as the options say.
+    pub(super) fn new(engine: &'a Engine, family: &'a Family, options: &'a IngestOptions) -> Self {
+        Self {
+            components: &engine.c,
+            log: engine.reporter.log(),
+            family,
+            options,
+        }
+    }
+
     /// Makes `file` table `number` of the family, durable but for its name. What whole-file checksums say of it goes
     /// into `described`.
-    pub(super) fn take_in(
+    ///
+    /// # Errors
+    /// `Io`; `Corruption` if the file changes meanwhile.
+    pub(super) fn take(
         &self,
-        family: &Family,
         file: &External,
         number: FileNumber,
-        options: &IngestOptions,
         described: &mut NewFile,
     ) -> Result<()> {
-        let to = family.table_path(number, 0);
+        let (options, to) = (self.options, self.family.table_path(number, 0));
         let may_link = options.move_files || options.link_files;
         // What was written into it by another database would have to be taken out.
         if may_link && file.patched_at.is_none() {
@@ -30,11 +50,9 @@ impl Engine {
                 Ok(()) => return self.sum_up(&to, described),
                 Err(e) if options.failed_move_fall_back_to_copy => {
                     let from = file.path.display();
-                    self.reporter
-                        .log()
-                        .info(format_args!("ingestion: copies {from}: {e}"));
+                    self.log.info(format_args!("ingestion: copies {from}: {e}"));
                     // What is left of it is in the way.
-                    self.c.purge.discard(number, &to);
+                    self.components.purge.discard(number, &to);
                 }
                 Err(e) => return Err(e),
             }
@@ -44,7 +62,7 @@ impl Engine {
 
     /// Links it, and makes what it holds durable: whoever wrote it need not have.
     fn link_in(&self, file: &External, to: &Path) -> Result<()> {
-        let fs = &self.c.env.fs;
+        let fs = &self.components.env.fs;
         fs.link(&file.path, to)?;
         let mut linked = fs.reopen(to, IoActivity::Other)?;
         linked.sync()?;
@@ -56,16 +74,21 @@ impl Engine {
     }
 
     fn sum_up(&self, path: &Path, described: &mut NewFile) -> Result<()> {
-        if let Some(sum) = FileChecksum::of(&self.c.options).of_file(&*self.c.env.fs, path)? {
+        if let Some(sum) =
+            FileChecksum::of(&self.components.options).of_file(&*self.components.env.fs, path)?
+        {
             sum.describe(described);
         }
         Ok(())
     }
 
     fn copy_in(&self, file: &External, to: &Path, described: &mut NewFile) -> Result<()> {
-        let mut source = self.c.env.fs.open_sequential(&file.path)?;
-        let out = self.c.io.create_table(to, IoActivity::Other, false, None)?;
-        let (mut out, sum) = FileChecksum::of(&self.c.options).watch(out);
+        let mut source = self.components.env.fs.open_sequential(&file.path)?;
+        let out = self
+            .components
+            .io
+            .create_table(to, IoActivity::Other, false, None)?;
+        let (mut out, sum) = FileChecksum::of(&self.components.options).watch(out);
         let mut buffer = vec![0; STEP.min(file.size.max(1) as usize)];
         let mut at = 0;
         while at < file.size {
