@@ -66,6 +66,11 @@ pub trait BlockDevice: Send + Sync {
     fn flush(&self) -> Result<()>;
     /// Gives up the exclusive right to write, for somebody who opens it next.
     fn unlock(&self) {}
+    /// A number of the storage that holds it, where that is known: the same as that of
+    /// [`crate::FileSystem::storage`] for files with which it shares a device.
+    fn storage(&self) -> Option<u64> {
+        None
+    }
     /// Returns what it is called, for messages.
     fn path(&self) -> &Path;
 }
@@ -190,6 +195,14 @@ impl PosixDevice {
 impl BlockDevice for PosixDevice {
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    fn storage(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok()?;
+        Some(match self.geometry.is_block_device {
+            true => metadata.rdev(),
+            false => metadata.dev(),
+        })
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {

@@ -257,6 +257,10 @@ impl FileSystem for PosixFs {
         sys::free_space(path).map_err(|e| Error::from_io(errors::FREE_SPACE, path, e))
     }
 
+    fn storage(&self, path: &Path) -> Option<u64> {
+        std::fs::metadata(path).ok().map(|m| m.dev())
+    }
+
     fn total_space(&self, path: &Path) -> Option<u64> {
         sys::total_space(path).ok()
     }

@@ -295,6 +295,10 @@ pub trait FileSystem: Send + Sync {
     fn total_space(&self, _path: &Path) -> Option<u64> {
         None
     }
+    /// A number of the storage that holds `path`, where that is known: files with the same one share a device.
+    fn storage(&self, _path: &Path) -> Option<u64> {
+        None
+    }
     /// How many files this process may have open, if there is a limit.
     fn open_files_max(&self) -> Option<u64> {
         None

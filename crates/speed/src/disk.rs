@@ -341,6 +341,11 @@ impl SpeedDisk {
         &self.gate
     }
 
+    /// A number of the storage that holds it, where that is known.
+    pub fn storage(&self) -> Option<u64> {
+        self.device.storage()
+    }
+
     /// Nanoseconds of a durable write of a page, as calibrated; 0 if nobody did.
     pub fn calibrated_nanos(&self) -> u64 {
         self.meta.lock().superblock.write_nanos

@@ -5,13 +5,14 @@
 //! made durable and closed first, so that the two parts are one file for every reader. Who renames a log out of the
 //! directory gets a copy in a file, and the disk has its room again.
 
+use crate::beside::BesideLog;
 use crate::disk::SpeedDisk;
 use crate::log::Log;
 use crate::writer::LogFile;
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{
-    Access, BlockDevice, DeviceAccess, Directory, EntryKind, FileLock, FileSystem, IoActivity,
-    OpenHow, RandomAccessFile, SequentialFile, SyncUnderWay, Unlinked, WritableFile,
+    Access, BlockDevice, Clock, DeviceAccess, Directory, EntryKind, FileLock, FileSystem,
+    IoActivity, OpenHow, RandomAccessFile, SequentialFile, SyncUnderWay, Unlinked, WritableFile,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ pub struct SpeedFs {
     below: Arc<dyn FileSystem>,
     dir: PathBuf,
     disk: OnceLock<Arc<SpeedDisk>>,
+    /// Tables on the storage of the disk give way to the logs, by this clock.
+    clock: OnceLock<Arc<dyn Clock>>,
     /// Logs, or their ends, that are files for want of room. Relaxed: a figure.
     spilled: AtomicU64,
 }
@@ -38,6 +41,7 @@ impl SpeedFs {
             below,
             dir: dir.to_path_buf(),
             disk: OnceLock::new(),
+            clock: OnceLock::new(),
             spilled: AtomicU64::new(0),
         }
     }
@@ -46,6 +50,27 @@ impl SpeedFs {
     pub fn attach(&self, disk: Arc<SpeedDisk>) {
         // A second disk would hide the logs of the first.
         let _ = self.disk.set(disk);
+    }
+
+    /// From now on tables that are created on the storage that holds the disk give way to its logs. Returns
+    /// whether those in `dir` do.
+    pub fn give_way(&self, clock: &Arc<dyn Clock>, dir: &Path) -> bool {
+        let Some(disk) = self.disk() else {
+            return false;
+        };
+        let is_shared = self.is_beside(disk, dir);
+        if is_shared {
+            disk.gate().measure(clock);
+            // The first clock is as good as another.
+            let _ = self.clock.set(clock.clone());
+        }
+        is_shared
+    }
+
+    /// Returns whether `dir` is on the storage that holds the disk.
+    fn is_beside(&self, disk: &SpeedDisk, dir: &Path) -> bool {
+        disk.storage()
+            .is_some_and(|storage| self.below.storage(dir) == Some(storage))
     }
 
     /// The disk, if one is attached.
@@ -365,7 +390,15 @@ impl FileSystem for SpeedFs {
         {
             return Ok(log);
         }
-        self.below.create(path, activity)
+        let file = self.below.create(path, activity)?;
+        if let Some(clock) = self.clock.get()
+            && let Some(disk) = self.disk()
+            && matches!(activity, IoActivity::Flush | IoActivity::Compaction)
+            && path.parent().is_some_and(|dir| self.is_beside(disk, dir))
+        {
+            return Ok(Box::new(BesideLog::new(file, disk.clone(), clock.clone())));
+        }
+        Ok(file)
     }
 
     fn create_how(

@@ -17,6 +17,8 @@ pub const PIECE_BYTES: usize = 64 << 10;
 const WAIT_MAX: u64 = 1_000_000;
 /// Time between two looks, in nanoseconds.
 const STEP: u64 = 50_000;
+/// Nanoseconds after a durable write for which the next is expected.
+const JUST_NOW: u64 = 10_000_000;
 /// A new duration moves the average by one part of these.
 const WEIGHT: u64 = 16;
 /// Nanoseconds after the last durable write for which the average says something of the load.
@@ -71,6 +73,20 @@ impl LogGate {
         let passed = now.saturating_sub(self.measured.load(Ordering::Relaxed));
         let average = self.average_nanos();
         (average > 0 && passed <= RECENT).then_some(average)
+    }
+
+    /// Returns whether a durable write of a log is under way, or has ended just now: others follow it.
+    pub(crate) fn is_active(&self, now: u64) -> bool {
+        let ended = self.measured.load(Ordering::Relaxed);
+        self.is_busy() || now.saturating_sub(ended) <= JUST_NOW && ended != 0
+    }
+
+    /// Waits as long as a piece took that went to the storage of a log which is written, and not for long: the other half of
+    /// the time is the log's.
+    pub(crate) fn share(&self, clock: &dyn Clock, took: u64, now: u64) {
+        if self.is_active(now) {
+            clock.sleep(Duration::from_nanos(took.min(WAIT_MAX)));
+        }
     }
 
     /// A write of a log begins; it ends when the answer is dropped. A durable one is measured.

@@ -8,6 +8,7 @@
 //! | `disk`, `log`, `writer` | a disk that is open: its logs, the order of their pages, what is durable |
 //! | `fs` | the file system whose logs are on it |
 //! | `placement`, `tables`, `gate` | tables in a directory of the disk: which go there, how they give way to the log |
+//! | `beside` | tables elsewhere on the same storage, which give way, too |
 //! | `emulated` | devices in memory: as fast as real ones, and ones that lose power |
 //!
 //! The promises: bytes of a log are durable when its sync returned (E1, WAL1); after a power loss the pages of
@@ -16,6 +17,7 @@
 //! are those that its writer appended: nothing here knows what a record is.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod bytes;
 mod calibrate;
 pub mod crash;

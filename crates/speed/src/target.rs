@@ -149,6 +149,10 @@ impl BlockDevice for DevicePart {
         self.device.unlock();
     }
 
+    fn storage(&self) -> Option<u64> {
+        self.device.storage()
+    }
+
     fn path(&self) -> &Path {
         self.device.path()
     }

@@ -93,6 +93,10 @@ fn attach_new(
         let _ = speed.mark.set(mark);
     }
     speed.fs.attach(disk);
+    if !request.read_only && request.resources.tables.is_none() {
+        // Tables in a directory of the speed disk do so by themselves.
+        speed.fs.give_way(&env.clock, dir);
+    }
     Ok(())
 }
 
