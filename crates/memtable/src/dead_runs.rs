@@ -132,6 +132,8 @@ impl DeadRuns {
     /// Returns whether added values must be told. Requires: the value is linked.
     #[inline(always)]
     pub(crate) fn is_watched(&self) -> bool {
+        #[cfg(loom)]
+        fence(Ordering::SeqCst);
         self.is_watched.load(Ordering::SeqCst)
     }
 
@@ -249,6 +251,9 @@ pub struct Found<'a> {
     /// Deleted keys that it passed over.
     pub skipped: u64,
 }
+
+#[cfg(all(test, any(loom, shuttle)))]
+mod loom_tests;
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
