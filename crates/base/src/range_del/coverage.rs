@@ -42,6 +42,8 @@ pub struct CoverageCursor {
     /// Newest tombstone over the span; 0 if none.
     newest: SequenceNumber,
     spans: u64,
+    /// Where the tombstones of all slots are those set: no span reaches out of it. Open where `None`.
+    window: (Option<PlaceBuf>, Option<PlaceBuf>),
 }
 
 /// A source and where the cursor is in it.
@@ -64,7 +66,32 @@ impl CoverageCursor {
             span: Span::default(),
             newest: 0,
             spans: 0,
+            window: (None, None),
         }
+    }
+
+    /// Answers are asked for places from the first up to, but excluding, the second only, until slots are set anew.
+    pub fn limit(&mut self, from: Option<Place<'_>>, to: Option<Place<'_>>) {
+        self.window = (from.map(PlaceBuf::from), to.map(PlaceBuf::from));
+        self.span.forget();
+    }
+
+    /// The answer of [`Self::covers`], if it is known without a look at any source, the limits included.
+    #[inline]
+    pub fn covers_at_hand(&self, user_key: &[u8], seqno: SequenceNumber) -> Option<bool> {
+        let place = Place::At(user_key, keys::pack_tag(seqno, 0));
+        self.span
+            .contains(&place, &self.comparator)
+            .then_some(self.newest > seqno)
+    }
+
+    /// Returns whether a place lies within the limits.
+    #[inline]
+    pub fn is_within_limits(&self, place: &Place<'_>) -> bool {
+        let order = |end: &PlaceBuf| end.get().compare(place, &self.comparator);
+        let (from, to) = &self.window;
+        to.as_ref().is_none_or(|to| order(to).is_gt())
+            && from.as_ref().is_none_or(|from| order(from).is_le())
     }
 
     /// Adds a source behind those that are there, hence older than they; returns its slot.
@@ -115,38 +142,53 @@ impl CoverageCursor {
         seqno: SequenceNumber,
     ) -> Option<PlaceBuf> {
         self.locate(&Place::At(user_key, keys::pack_tag(seqno, 0)));
-        let Self {
-            slots,
-            comparator,
-            bound,
-            ..
-        } = self;
         let mut end: Option<Place<'_>> = None;
-        for slot in &slots[..older.min(slots.len())] {
-            let Some(tombstones) = &slot.tombstones else {
-                continue;
-            };
-            if slot.newest == 0 {
-                continue;
+        for slot in &self.slots[..older.min(self.slots.len())] {
+            if let Some(here) = self.end_of_run(slot) {
+                end = Some(end.map_or(here, |e| e.later(here, &self.comparator)));
             }
-            let mut at = slot.at;
-            // Fragments that touch continue each other.
-            while at + 1 < tombstones.len()
-                && tombstones
-                    .start(at + 1)
-                    .compare(&tombstones.end(at), comparator)
-                    == Ordering::Equal
-                && tombstones
-                    .get(at + 1)
-                    .visible(bound.snapshot, bound.timestamp.as_deref(), comparator)
-                    .is_some()
-            {
-                at += 1;
-            }
-            let here = tombstones.end(at);
-            end = Some(end.map_or(here, |e| e.later(here, comparator)));
         }
         end.map(PlaceBuf::from)
+    }
+
+    /// Calls `seek` for each source up to `sources`, newest first, with the place from which on it may hold what a
+    /// reader that begins at `user_key` and `seqno` sees: `None` for there, else the end of the ranges that newer
+    /// sources delete from there on without a gap.
+    pub fn begin_at(
+        &mut self,
+        sources: usize,
+        user_key: &[u8],
+        seqno: SequenceNumber,
+        mut seek: impl FnMut(usize, Option<Place<'_>>),
+    ) {
+        self.locate(&Place::At(user_key, keys::pack_tag(seqno, 0)));
+        let mut end: Option<Place<'_>> = None;
+        for source in 0..sources {
+            seek(source, end);
+            if self.newest != 0
+                && let Some(here) = self.slots.get(source).and_then(|s| self.end_of_run(s))
+            {
+                end = Some(end.map_or(here, |e| e.later(here, &self.comparator)));
+            }
+        }
+    }
+
+    /// Where the fragments of a source end that delete from the span on without a gap; `None` if none does.
+    fn end_of_run<'a>(&self, slot: &'a Slot) -> Option<Place<'a>> {
+        let tombstones = slot.tombstones.as_ref().filter(|_| slot.newest != 0)?;
+        let c = &self.comparator;
+        let mut at = slot.at;
+        // Fragments that touch continue each other.
+        while at + 1 < tombstones.len()
+            && tombstones.start(at + 1).compare(&tombstones.end(at), c) == Ordering::Equal
+            && tombstones
+                .get(at + 1)
+                .visible(self.bound.snapshot, self.bound.timestamp.as_deref(), c)
+                .is_some()
+        {
+            at += 1;
+        }
+        Some(tombstones.end(at))
     }
 
     /// The mirror of [`Self::skip_to`] for a reader that goes backward: where the ranges begin that
@@ -207,7 +249,9 @@ impl CoverageCursor {
     /// Finds the span around `place`.
     #[cold]
     fn relocate(&mut self, place: &Place<'_>) {
-        let mut around = Around::default();
+        let ends = (self.window.0.as_ref(), self.window.1.as_ref());
+        let mut around = Around::window(ends.0.map(PlaceBuf::get), ends.1.map(PlaceBuf::get));
+        debug_assert!(self.is_within_limits(place), "asked beyond its limits");
         self.newest = 0;
         for slot in &mut self.slots {
             slot.newest = 0;

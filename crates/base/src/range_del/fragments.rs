@@ -2,12 +2,14 @@
 //!
 //! Tombstones may overlap and come in any order. Cutting each at the ends of all others yields
 //! *fragments*: ranges that are equal or disjoint, in order, each with the sequence numbers of the
-//! tombstones that cover it. Then one binary search answers for a key.
+//! tombstones that cover it. Then one binary search answers for a key, in words rather than keys where
+//! the order allows it ([`Heads`]).
 //!
 //! Costs: n tombstones make at most 2n - 1 fragments; building takes O(n log n) plus one step per
 //! number stored. Tombstones nested in each other store up to n numbers per fragment, as RocksDB
 //! does; [`FragmentedTombstones::build_bounded`] refuses that for bytes of unknown origin.
 
+use super::heads::Heads;
 use super::place::Place;
 use crate::{Comparator, Error, Result, SequenceNumber};
 use std::cmp::Ordering;
@@ -30,6 +32,8 @@ pub struct FragmentedTombstones {
     /// Bounds, back to back.
     keys: Box<[u8]>,
     fragments: Box<[Span]>,
+    /// Words of the ends, for searches; `None` if they are of no use.
+    heads: Option<Heads>,
     /// Numbers of all fragments, back to back.
     seqnos: Box<[SequenceNumber]>,
     /// One timestamp per number; empty without timestamps.
@@ -153,6 +157,7 @@ impl FragmentedTombstones {
         size_of::<Self>()
             + self.keys.len()
             + size_of_val(&*self.fragments)
+            + self.heads.as_ref().map_or(0, Heads::memory_usage)
             + size_of_val(&*self.seqnos)
             + self.timestamps.len()
     }
@@ -175,12 +180,38 @@ impl FragmentedTombstones {
         (0..self.len()).map(|i| self.get(i))
     }
 
+    /// Where a fragment begins, as a user key without timestamp.
+    #[inline]
+    pub fn start(&self, index: usize) -> &[u8] {
+        let (from, to) = self.fragments[index].start;
+        &self.keys[from..to]
+    }
+
+    /// User key behind the last of a fragment, without timestamp.
+    #[inline]
+    pub fn end(&self, index: usize) -> &[u8] {
+        let (from, to) = self.fragments[index].end;
+        &self.keys[from..to]
+    }
+
+    /// Returns whether a search costs less than a comparison of two keys or two.
+    #[inline]
+    pub(super) fn is_searched_fast(&self) -> bool {
+        self.heads.is_some()
+    }
+
     /// Index of the first fragment that ends behind `place`; [`Self::len`] if none does.
     pub fn first_ending_after(&self, place: &Place<'_>) -> usize {
-        self.fragments.partition_point(|f| {
-            Place::Before(&self.keys[f.end.0..f.end.1]).compare(place, &self.comparator)
-                != Ordering::Greater
-        })
+        // A place at or before the versions of a key is behind an end that is this key, and before those behind.
+        match (&self.heads, *place) {
+            (Some(heads), Place::Before(key) | Place::At(key, _)) => {
+                heads.first_after(&self.comparator, key, |i| self.end(i))
+            }
+            (None, _) => self.fragments.partition_point(|f| {
+                Place::Before(&self.keys[f.end.0..f.end.1]).compare(place, &self.comparator)
+                    != Ordering::Greater
+            }),
+        }
     }
 
     /// Returns whether every key from `start` up to, but excluding, `end` lies under a tombstone of a number of at
@@ -211,8 +242,7 @@ impl FragmentedTombstones {
     ) -> Option<(Fragment<'_>, SequenceNumber)> {
         let c = &self.comparator;
         debug_assert_eq!(c.timestamp_size(), 0);
-        let ends_before = |f: &Span| c.compare(&self.keys[f.end.0..f.end.1], user_key).is_le();
-        let at = self.fragments.partition_point(ends_before);
+        let at = self.first_ending_after(&Place::Before(user_key));
         let fragment = (at < self.len()).then(|| self.get(at))?;
         if c.compare(fragment.start, user_key).is_gt() {
             return None;
@@ -236,19 +266,14 @@ impl FragmentedTombstones {
         snapshot: SequenceNumber,
         timestamp: Option<&[u8]>,
     ) -> (SequenceNumber, Option<&[u8]>) {
-        let compare = |bound: (usize, usize)| {
-            self.comparator.compare_without_timestamp(
-                &self.keys[bound.0..bound.1],
-                false,
-                user_key,
-                true,
-            )
+        let at = self.first_ending_after(&Place::At(user_key, 0));
+        let begins = |start: &[u8]| {
+            self.comparator
+                .compare_without_timestamp(start, false, user_key, true)
+                .is_le()
         };
-        let at = self
-            .fragments
-            .partition_point(|f| compare(f.end) != Ordering::Greater);
-        match self.fragments.get(at) {
-            Some(f) if compare(f.start) != Ordering::Greater => {
+        match at < self.len() {
+            true if begins(self.start(at)) => {
                 let fragment = self.get(at);
                 match fragment.visible(snapshot, timestamp, &self.comparator) {
                     Some(i) if fragment.timestamps.is_empty() => (fragment.seqnos[i], None),
@@ -415,7 +440,12 @@ impl<'a> Sweep<'a> {
     }
 
     fn finish(self) -> FragmentedTombstones {
+        let key_at = |(from, to): (usize, usize)| &self.keys[from..to];
+        let ends = || self.fragments.iter().map(|f| key_at(f.end));
+        let heads = (self.fragments.first().zip(self.fragments.last()))
+            .and_then(|(f, l)| Heads::of(&self.comparator, key_at(f.end), key_at(l.end), ends()));
         FragmentedTombstones {
+            heads,
             comparator: self.comparator,
             keys: self.keys.into(),
             fragments: self.fragments.into(),

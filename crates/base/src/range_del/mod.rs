@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   fragments    one source's tombstones as disjoint ranges, each with its sequence numbers
+//!   heads        words by which such a list is searched
 //!   truncated    such a list, cut to the bounds of the file it comes from
 //!   coverage     is this entry deleted? over many sources, for keys that come almost in order
 //!   compaction   what a compaction may drop, and the tombstones of its output files
@@ -18,6 +19,7 @@
 mod compaction;
 mod coverage;
 mod fragments;
+mod heads;
 mod place;
 mod span;
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn store(buffer: &mut Option<PlaceBuf>, place: Option<Place<'_>>) {
     }
 }
 
-/// A stretch in the making: everything, narrowed by one source after the other.
+/// A stretch in the making: everything, or a window, narrowed by one source after the other.
 #[derive(Default)]
 pub(super) struct Around<'a> {
     from: Option<Place<'a>>,
@@ -59,6 +59,11 @@ pub(super) struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
+    /// The stretch between two places, open where there is none.
+    pub(super) fn window(from: Option<Place<'a>>, to: Option<Place<'a>>) -> Self {
+        Self { from, to }
+    }
+
     /// Narrows the stretch to where the source does not change, and moves its position `at` to the
     /// first fragment that ends behind `place`; returns the fragment over `place`.
     pub(super) fn narrow(
@@ -94,14 +99,17 @@ impl<'a> Around<'a> {
     }
 }
 
-/// First fragment that ends behind `place`, from a guess near it: neighbours first, because keys
-/// come almost in order.
+/// First fragment that ends behind `place`. Where a search costs many comparisons, it comes from a guess near it:
+/// neighbours first, because keys come almost in order.
 fn step(
     tombstones: &TruncatedTombstones,
     guess: usize,
     place: &Place<'_>,
     comparator: &Comparator,
 ) -> usize {
+    if tombstones.list().is_searched_fast() {
+        return tombstones.first_ending_after(place);
+    }
     let len = tombstones.len();
     let ends_behind = |i: usize| tombstones.end(i).compare(place, comparator) == Ordering::Greater;
     let is_first = |i: usize| (i == len || ends_behind(i)) && (i == 0 || !ends_behind(i - 1));

@@ -533,3 +533,38 @@ fn keys_shorter_than_a_timestamp_are_left_out() {
     let raw = [(b"a".to_vec(), b"b".to_vec(), 9)];
     assert!(build(&c, &raw).is_empty());
 }
+
+#[test]
+fn a_search_by_words_finds_the_first_key_behind() {
+    // Keys of few letters, so that many begin alike, some of them longer than a word.
+    let key = |random: &mut Random| -> Vec<u8> {
+        (0..random.below(12))
+            .map(|_| b"\0ab\xff"[random.below(4) as usize])
+            .collect()
+    };
+    for seed in seeds("heads") {
+        let mut random = Random(seed);
+        let comparator = match seed % 2 {
+            0 => Comparator::Bytewise,
+            _ => Comparator::ReverseBytewise,
+        };
+        let common = &b"common"[..random.below(7) as usize];
+        let mut keys: Vec<Vec<u8>> = (0..=random.below(40))
+            .map(|_| [common, &key(&mut random)].concat())
+            .collect();
+        keys.sort_by(|a, b| comparator.compare(a, b));
+        let (first, last) = (&keys[0], &keys[keys.len() - 1]);
+        let all = keys.iter().map(|k| &k[..]);
+        let heads = super::heads::Heads::of(&comparator, first, last, all).unwrap();
+        for _ in 0..40 {
+            let sought = match random.below(3) {
+                0 => key(&mut random),
+                1 => [common, &key(&mut random)].concat(),
+                _ => keys[random.below(keys.len() as u64) as usize].clone(),
+            };
+            let expected = keys.partition_point(|k| comparator.compare(k, &sought).is_le());
+            let found = heads.first_after(&comparator, &sought, |i| &keys[i]);
+            assert_eq!(found, expected, "{sought:?} among {keys:?}, seed {seed}");
+        }
+    }
+}

@@ -11,12 +11,12 @@ use crate::keys::{self, ValueType};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Fragments and the bounds outside which they do not act.
+/// Fragments and the bounds outside which they do not act. A clone shares both.
 #[derive(Clone, Debug)]
 pub struct TruncatedTombstones {
     list: Arc<FragmentedTombstones>,
-    lower: Option<PlaceBuf>,
-    upper: Option<PlaceBuf>,
+    lower: Option<Arc<PlaceBuf>>,
+    upper: Option<Arc<PlaceBuf>>,
     /// Fragments with something left within the bounds.
     range: (usize, usize),
 }
@@ -56,8 +56,8 @@ impl TruncatedTombstones {
         let range = (first, last.max(first));
         Self {
             list,
-            lower,
-            upper,
+            lower: lower.map(Arc::new),
+            upper: upper.map(Arc::new),
             range,
         }
     }
@@ -83,8 +83,9 @@ impl TruncatedTombstones {
     }
 
     /// Where a fragment begins to act.
+    #[inline]
     pub fn start(&self, index: usize) -> Place<'_> {
-        let start = Place::Before(self.get(index).start);
+        let start = Place::Before(self.list.start(self.range.0 + index));
         match &self.lower {
             Some(l) if index == 0 => start.later(l.get(), self.list.comparator()),
             _ => start,
@@ -92,8 +93,9 @@ impl TruncatedTombstones {
     }
 
     /// Where a fragment ceases to act.
+    #[inline]
     pub fn end(&self, index: usize) -> Place<'_> {
-        let end = Place::Before(self.get(index).end);
+        let end = Place::Before(self.list.end(self.range.0 + index));
         match &self.upper {
             Some(u) if index + 1 == self.len() => end.earlier(u.get(), self.list.comparator()),
             _ => end,
@@ -110,7 +112,7 @@ impl TruncatedTombstones {
         let own = keys::internal_key(&own, tag);
         let comparator = self.list.comparator();
         let is_later = |l: &Place<'_>| l.compare(&Place::of_smallest(&own), comparator).is_gt();
-        match self.lower.as_ref().map(PlaceBuf::get) {
+        match self.lower.as_ref().map(|l| l.get()) {
             Some(l) if index == 0 && is_later(&l) => match l {
                 Place::At(key, tag) => {
                     let tag = keys::pack_tag(keys::tag_sequence(tag), keys::MAX_VALID_TYPE);

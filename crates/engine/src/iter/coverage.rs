@@ -73,10 +73,10 @@ pub struct Coverage {
     cursor: CoverageCursor,
     /// Level and its slot in the cursor.
     levels: Vec<(usize, usize)>,
-    /// Says whether the window is known; then where it begins and ends, `None` where open.
+    /// Says whether the window is known, which is the limit of the cursor.
     known: bool,
-    from: Option<PlaceBuf>,
-    to: Option<PlaceBuf>,
+    /// Internal key that a stream is moved to.
+    target: Vec<u8>,
 }
 
 impl Coverage {
@@ -94,8 +94,7 @@ impl Coverage {
             cache,
             levels: Vec::new(),
             known: false,
-            from: None,
-            to: None,
+            target: Vec::new(),
         }
     }
 
@@ -116,8 +115,38 @@ impl Coverage {
     /// Of a table that has to be opened.
     #[inline]
     pub fn covers(&mut self, user_key: &[u8], seqno: SequenceNumber) -> Result<bool> {
+        if self.known
+            && let Some(covers) = self.cursor.covers_at_hand(user_key, seqno)
+        {
+            return Ok(covers);
+        }
         self.locate(user_key, seqno)?;
         Ok(self.cursor.covers(user_key, seqno))
+    }
+
+    /// Calls `seek` for each of so many streams, newest first, with the internal key to which it is to be moved by a
+    /// reader that begins at a user key and number, if that is another one: newer places delete all it holds before.
+    ///
+    /// # Errors
+    /// As [`Self::covers`], before any call.
+    pub fn begin_at(
+        &mut self,
+        streams: usize,
+        user_key: &[u8],
+        seqno: SequenceNumber,
+        mut seek: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        debug_assert_eq!(self.comparator.timestamp_size(), 0);
+        self.locate(user_key, seqno)?;
+        let (cursor, target) = (&mut self.cursor, &mut self.target);
+        cursor.begin_at(streams, user_key, seqno, |stream, place| match place {
+            None => seek(stream, None),
+            Some(place) => {
+                write_place(place, target);
+                seek(stream, Some(target));
+            }
+        });
+        Ok(())
     }
 
     /// Writes the internal key to which the stream of slot `older`, standing on the entry given, may
@@ -158,30 +187,17 @@ impl Coverage {
         let Some(place) = place.filter(|_| self.comparator.timestamp_size() == 0) else {
             return false;
         };
-        let (user_key, tag) = match place.get() {
-            Place::Before(key) => (key, keys::seek_tag(keys::MAX_SEQUENCE)),
-            Place::At(key, tag) => (key, tag),
-        };
-        target.clear();
-        keys::append_internal(target, user_key, tag);
+        write_place(place.get(), target);
         true
     }
 
     #[inline]
     fn locate(&mut self, user_key: &[u8], seqno: SequenceNumber) -> Result<()> {
         let place = Place::At(user_key, keys::pack_tag(seqno, 0));
-        if self.is_within(&place) {
+        if self.known && self.cursor.is_within_limits(&place) {
             return Ok(());
         }
         self.move_window(&place)
-    }
-
-    #[inline]
-    fn is_within(&self, place: &Place<'_>) -> bool {
-        let order = |end: &PlaceBuf| end.get().compare(place, &self.comparator);
-        self.known
-            && (self.to.as_ref()).is_none_or(|to| order(to) == Ordering::Greater)
-            && (self.from.as_ref()).is_none_or(|from| order(from) != Ordering::Greater)
     }
 
     /// Puts the tombstones of the files that hold `place` into the slots of their levels.
@@ -215,11 +231,20 @@ impl Coverage {
             }
             self.cursor.set(slot, tombstones);
         }
-        self.from = from.map(PlaceBuf::from);
-        self.to = to.map(PlaceBuf::from);
+        self.cursor.limit(from, to);
         self.known = true;
         Ok(())
     }
+}
+
+/// Writes the first internal key at a place. Requires: no timestamps.
+fn write_place(place: Place<'_>, target: &mut Vec<u8>) {
+    let (user_key, tag) = match place {
+        Place::Before(key) => (key, keys::seek_tag(keys::MAX_SEQUENCE)),
+        Place::At(key, tag) => (key, tag),
+    };
+    target.clear();
+    keys::append_internal(target, user_key, tag);
 }
 
 /// Replaces `bound` by `at` if it is open or compares to `at` as `when`.

@@ -7,7 +7,7 @@
 //! Equal internal keys (replayed logs only) come from the child with the lower index first: callers
 //! list newer places first.
 
-use super::Source;
+use super::{Coverage, Source};
 use crate::version::FileMeta;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::slice_transform::SliceTransform;
@@ -22,6 +22,18 @@ struct Child {
     prefix: u64,
     /// Left out since a filter said that it holds nothing of what is sought.
     left_out: bool,
+}
+
+impl Child {
+    /// Moves the stream, measured if there is a clock, and has it take part.
+    #[inline]
+    fn go(&mut self, clock: Option<&dyn Clock>, go: &mut impl FnMut(&mut Source)) {
+        match clock {
+            None => go(&mut self.source),
+            Some(clock) => timed(clock, &mut self.source, go),
+        }
+        self.left_out = false;
+    }
 }
 
 /// Describes what brings the children left out back: an entry that has another prefix than the one sought.
@@ -453,21 +465,54 @@ impl MergingIter {
     fn move_all(&mut self, forward: bool, mut go: impl FnMut(&mut Source)) {
         let clock = self.wanted_clock();
         for c in &mut self.children {
-            match &clock {
-                None => go(&mut c.source),
-                Some(clock) => timed(&**clock, &mut c.source, &mut go),
-            }
-            c.left_out = false;
+            c.go(clock.as_deref(), &mut go);
         }
+        self.all_moved(forward, clock.as_deref());
+    }
+
+    /// All children stand where they are to begin.
+    fn all_moved(&mut self, forward: bool, clock: Option<&dyn Clock>) {
         self.set_direction(forward);
         let heap = match forward {
             true => PerfCounter::SeekMinHeapTime,
             false => PerfCounter::SeekMaxHeapTime,
         };
-        let _timer = clock
-            .as_ref()
-            .map(|clock| perf::timer(heap, PerfTime::Work, || clock.monotonic_nanos()));
+        let _timer =
+            clock.map(|clock| perf::timer(heap, PerfTime::Work, || clock.monotonic_nanos()));
         self.rebuild();
+    }
+
+    /// As [`Self::seek`]; streams begin behind what newer places delete from `key` on, as `coverage` says.
+    ///
+    /// # Errors
+    /// Of a table that has to be opened; then nothing has moved.
+    pub fn seek_over(&mut self, key: &[u8], coverage: &mut Coverage) -> Result<()> {
+        let clock = self.wanted_clock();
+        let (user_key, seqno) = (keys::user_key(key), keys::tag_sequence(keys::tag(key)));
+        let children = &mut self.children;
+        coverage.begin_at(children.len(), user_key, seqno, |child, moved| {
+            perf::add(
+                PerfCounter::InternalRangeDelReseekCount,
+                moved.is_some().into(),
+            );
+            let target = moved.unwrap_or(key);
+            children[child].go(clock.as_deref(), &mut |source| source.seek(target));
+        })?;
+        self.all_moved(true, clock.as_deref());
+        Ok(())
+    }
+
+    /// As [`Self::seek`]; streams older than that of index `newer`, which deletes all of theirs from `key` on up
+    /// to `end`, begin there.
+    pub fn seek_older_to(&mut self, key: &[u8], newer: usize, end: &[u8]) {
+        let clock = self.wanted_clock();
+        for (child, c) in self.children.iter_mut().enumerate() {
+            let is_older = child > newer;
+            perf::add(PerfCounter::InternalRangeDelReseekCount, is_older.into());
+            let target = if is_older { end } else { key };
+            c.go(clock.as_deref(), &mut |source| source.seek(target));
+        }
+        self.all_moved(true, clock.as_deref());
     }
 
     /// First entry at or after the internal key.

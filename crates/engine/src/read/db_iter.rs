@@ -89,6 +89,8 @@ pub struct DbIter {
     cover: Option<Box<covered::Cover>>,
     /// Looks into memtables for range tombstones since the last move to a place.
     looks: u8,
+    /// A seek has met range tombstones.
+    has_sought: bool,
     /// The entity under the iterator, if `value` holds the default column of one.
     entity: Option<Entity>,
     /// The way of values from blob files; made with the first value that lies in one.
@@ -149,6 +151,7 @@ impl DbIter {
             coverage: None,
             cover: None,
             looks: 0,
+            has_sought: false,
             entity: None,
             values: None,
             unprepared: None,
@@ -187,6 +190,7 @@ impl DbIter {
             self.parts.snapshot = seqno;
             // Range tombstones that were added are looked at anew.
             self.coverage = None;
+            self.has_sought = false;
             if let Some(values) = &mut self.values {
                 values.forget_scout();
             }
@@ -451,7 +455,7 @@ impl DbIter {
             self.parts
                 .inner
                 .seek_prefix(&self.seek_key, seek, &view.params, comes_back);
-        } else {
+        } else if !self.parts.ranges.met() || !self.seek_over_ranges(from) {
             self.seek_inner(from, keys::seek_tag(self.parts.snapshot));
         }
         self.parts.lower = lower;

@@ -121,6 +121,8 @@ pub struct FileMeta {
     pub reader: OnceLock<Arc<TableReader>>,
     /// Range tombstones of the table; filled before `reader` and `stats` if it has any.
     pub tombstones: OnceLock<Arc<FragmentedTombstones>>,
+    /// Those, cut to the bounds of the file; made when an iterator first asks.
+    truncated: OnceLock<TruncatedTombstones>,
     /// Its id in the family's block cache if it has no identity of its own; given when it is first opened.
     pub cache_id: OnceLock<u64>,
     /// Its memory in the family's block cache, if that is charged.
@@ -169,6 +171,7 @@ impl FileMeta {
             being_compacted: Arc::new(AtomicBool::new(false)),
             reader: OnceLock::new(),
             tombstones: OnceLock::new(),
+            truncated: OnceLock::new(),
             cache_id: OnceLock::new(),
             charge: OnceLock::new(),
             obsolete: Arc::new(AtomicBool::new(false)),
@@ -318,12 +321,9 @@ impl FileMeta {
     /// The range tombstones of the open table, cut to the bounds of the file; `None` without any.
     /// Requires: the table was opened.
     pub fn truncated_tombstones(&self) -> Option<TruncatedTombstones> {
-        let list = self.tombstones.get()?.clone();
-        Some(TruncatedTombstones::of_file(
-            list,
-            &self.smallest,
-            &self.largest,
-        ))
+        let list = self.tombstones.get()?;
+        let cut = || TruncatedTombstones::of_file(list.clone(), &self.smallest, &self.largest);
+        Some(self.truncated.get_or_init(cut).clone())
     }
 
     /// Returns whether the writer of the file or a caller asked for compaction.

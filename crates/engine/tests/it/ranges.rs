@@ -7,6 +7,7 @@ use spanlith::{
     BottommostCompaction, CompactRangeOptions, Db, ErrorKind, EventListener, ReadOptions, Snapshot,
     StringAppend, WriteBatch,
 };
+use spanlith_base::perf::{self, PerfCounter};
 use spanlith_env::{Env, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use std::collections::BTreeMap;
@@ -596,4 +597,59 @@ fn a_table_that_is_marked_while_it_moves_keeps_its_range_tombstones_and_is_free_
     assert!(db.live_files().iter().all(|f| !f.being_compacted));
     cf.compact_range(Some(b"a"), Some(b"z")).unwrap();
     assert_eq!(crate::compaction::shape(&cf), "0");
+}
+
+/// Entries below a range that a newer place deletes are not looked for, by the first seek of an iterator or a later one.
+#[test]
+fn a_seek_into_a_deleted_range_has_older_places_begin_behind_it() {
+    let env = Env::test(Arc::new(MemFs::new()), 1).0;
+    let db = Db::builder("db")
+        .env(env)
+        .create_if_missing(true)
+        .open()
+        .unwrap();
+    let cf = db.default_cf();
+    for n in 0..1000 {
+        cf.put(key(n), b"v").unwrap();
+    }
+    cf.compact_range(None, None).unwrap();
+    let before = db.snapshot();
+    // Two that touch.
+    cf.delete_range(key(100), key(500)).unwrap();
+    cf.delete_range(key(500), key(900)).unwrap();
+    for place in ["memtable", "level 0"] {
+        let mut cursor = cf.cursor(ReadOptions::new());
+        for (from, to, moved) in [(99, 99, 0), (100, 900, 1), (899, 900, 1), (900, 900, 0)] {
+            for mut fresh in [None, Some(cf.cursor(ReadOptions::new()))] {
+                let cursor = fresh.as_mut().unwrap_or(&mut cursor);
+                perf::set_level(2);
+                perf::reset();
+                cursor.seek(&key(from)).unwrap();
+                let counted = perf::value(PerfCounter::InternalRangeDelReseekCount);
+                perf::set_level(1);
+                assert_eq!(cursor.key(), key(to), "{place}: {from}");
+                // Of fragments that touch a new iterator of memtables knows the first only.
+                assert!(
+                    (moved..=moved * 2).contains(&counted),
+                    "{place}: {from}: {counted}"
+                );
+            }
+        }
+        let mut older = cf.cursor(ReadOptions::new().snapshot(&before));
+        for from in [100, 899] {
+            older.seek(&key(from)).unwrap();
+            assert_eq!(older.key(), key(from), "{place}");
+        }
+        cf.flush(true).unwrap();
+    }
+    cf.put(key(300), b"new").unwrap();
+    let mut cursor = cf.cursor(ReadOptions::new());
+    for from in [200, 300, 200] {
+        cursor.seek(&key(from)).unwrap();
+        assert_eq!(cursor.key(), key(300));
+        cursor.next().unwrap();
+        assert_eq!(cursor.key(), key(900));
+        cursor.prev().unwrap();
+        assert_eq!(cursor.key(), key(300));
+    }
 }

@@ -2,7 +2,9 @@
 //!
 //! Most iterators meet few of them, and often all tombstones lie in memtables: then the first looks of a move
 //! search their fragments, and the fragment that deletes an entry is kept, for the entries behind it. Only a
-//! move that looks on makes a [`Coverage`], which costs a seek to make and next to nothing to ask.
+//! move that looks on, or a second seek, makes a [`Coverage`], which costs a seek to make and next to nothing to ask.
+//!
+//! A seek into a range has older places begin behind it: entries that newer places delete are not looked for.
 
 use super::{DbIter, SKIP_RANGE_AFTER};
 use crate::iter::Coverage;
@@ -33,22 +35,55 @@ impl Cover {
 }
 
 impl DbIter {
+    /// Moves the merged stream to the first entry at or after `from` that is not known to be deleted by a range. False,
+    /// with nothing moved, if that is no other than the first entry of all, or not known.
+    #[inline(never)]
+    pub(super) fn seek_over_ranges(&mut self, from: &[u8]) -> bool {
+        // With a limit, entries are counted as they are passed.
+        if !self.parts.view.is_plain() || self.parts.max_skipped != 0 {
+            return false;
+        }
+        let is_first = !std::mem::replace(&mut self.has_sought, true);
+        let tag = keys::seek_tag(self.parts.snapshot);
+        if is_first && self.coverage.is_none() && self.parts.ranges.is_in_memtables() {
+            let Some(Some(cover)) = self.cover_in_memtables(from, 0) else {
+                return false;
+            };
+            self.parts.view.target(&mut self.seek_key, from, tag);
+            let end = keys::internal_key(&cover.end, keys::seek_tag(MAX_SEQUENCE));
+            self.parts
+                .inner
+                .seek_older_to(&self.seek_key, cover.slot, &end);
+            self.cover = Some(Box::new(cover));
+            return true;
+        }
+        // An error is met again by who needs the answer.
+        if self.coverage.is_none() && self.coverage().is_none() {
+            self.error = None;
+        }
+        let Some(coverage) = &mut self.coverage else {
+            return false;
+        };
+        self.parts.view.target(&mut self.seek_key, from, tag);
+        self.parts.inner.seek_over(&self.seek_key, coverage).is_ok()
+    }
+
     /// Returns whether a range tombstone deletes the merged stream's entry; `None` after an error.
     #[cold]
     pub(super) fn covered(&mut self) -> Option<bool> {
         let key = self.parts.inner.key();
         let (user, seqno) = (keys::user_key(key), keys::tag_sequence(keys::tag(key)));
-        if let Some(cover) = &self.cover
-            && cover.holds(&self.parts.comparator, user, seqno)
-        {
-            return Some(true);
+        if self.coverage.is_none() {
+            if let Some(cover) = &self.cover
+                && cover.holds(&self.parts.comparator, user, seqno)
+            {
+                return Some(true);
+            }
+            if let Some(covered) = self.look_in_memtables() {
+                return Some(covered);
+            }
+            self.coverage()?;
         }
-        if self.coverage.is_none()
-            && let Some(covered) = self.look_in_memtables()
-        {
-            return Some(covered);
-        }
-        self.coverage()?;
         let coverage = self.coverage.as_mut()?;
         let key = self.parts.inner.key();
         match coverage.covers(keys::user_key(key), keys::tag_sequence(keys::tag(key))) {
@@ -72,26 +107,36 @@ impl DbIter {
         self.looks += 1;
         let key = parts.inner.key();
         let (user, seqno) = (keys::user_key(key), keys::tag_sequence(keys::tag(key)));
+        let cover = self.cover_in_memtables(user, seqno)?;
+        let covered = cover.is_some();
+        if covered {
+            self.cover = cover.map(Box::new);
+        }
+        Some(covered)
+    }
+
+    /// The fragment of the newest memtable that has one over `user_key` with a number above `seqno`, if any; `None` if
+    /// a tombstone is damaged, which the slow way reports.
+    fn cover_in_memtables(&self, user_key: &[u8], seqno: SequenceNumber) -> Option<Option<Cover>> {
+        let parts = &self.parts;
         let mems = std::iter::once(&parts.pin.mem).chain(&parts.pin.imm);
         for (slot, mem) in mems.enumerate() {
             let Some(list) = mem.range_tombstones() else {
                 continue;
             };
-            // The slow way reports a damaged tombstone.
             mem.check_fragments().ok()?;
-            if let Some((fragment, newest)) = list.covering(user, parts.snapshot)
+            if let Some((fragment, newest)) = list.covering(user_key, parts.snapshot)
                 && newest > seqno
             {
-                self.cover = Some(Box::new(Cover {
+                return Some(Some(Cover {
                     slot,
                     start: fragment.start.to_vec(),
                     end: fragment.end.to_vec(),
                     seqno: newest,
                 }));
-                return Some(true);
             }
         }
-        Some(false)
+        Some(None)
     }
 
     /// Says what range tombstones of all places delete; `None` after an error.
@@ -110,6 +155,7 @@ impl DbIter {
                 return None;
             }
             self.coverage = Some(Box::new(coverage));
+            self.cover = None;
         }
         self.coverage.as_deref_mut()
     }
