@@ -24,11 +24,11 @@ const RULE: &str = "ratchet";
 const SRC: &str = "crates/engine/src/";
 /// Figures and their ceilings: 71, 134, 54 and 15 when the rule was made, and room for work that was under way.
 const CEILINGS: [(&str, usize); 5] = [
-    ("impl Engine", 41),
+    ("impl Engine", 38),
     ("shared fields", 78),
-    ("long functions", 67),
-    ("calls upwards", 15),
-    ("bare comments", 183),
+    ("long functions", 66),
+    ("calls upwards", 7),
+    ("bare comments", 182),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;

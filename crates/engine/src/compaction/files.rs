@@ -1,12 +1,16 @@
-//! Compacting files that a caller names, and dropping the files of key ranges.
+//! Compacts files that a caller names, and drops the files of key ranges, or one that the caller names.
+//!
+//! A table that the caller names (RocksDB's former `DeleteFile`) leaves the version in an edit of its own, so that the call
+//! either has no effect or a durable one. Only a table whose loss uncovers nothing older may go: one of the last level
+//! that has tables, or the oldest of level 0 where no deeper level has any.
 
 use super::job::CompactionJob;
-use crate::core::{Engine, Family, settle_move, supported_codec};
+use crate::core::{DbState, Engine, Family, settle_move, supported_codec};
 use crate::listener::CompactionInfo;
 use crate::options::{CompressionType, Temperature};
 use crate::picker::{NamedFiles, files_within, pick_files};
-use crate::version::VersionEdit;
-use spanlith_base::{Error, Result, keys};
+use crate::version::{FileKind, FileMeta, VersionEdit, parse_file_name};
+use spanlith_base::{Error, FileNumber, Result, keys};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -197,10 +201,74 @@ impl Engine {
         Ok(done?)
     }
 
+    /// Deletes the table called `name` (`/000012.sst` or `000012.sst`), whatever snapshots see in it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no family has the table, if it is being compacted, or if its place is not
+    /// one from which a table may go; errors of the MANIFEST.
+    pub(crate) fn delete_table_file(self: &Arc<Self>, name: &str) -> Result<()> {
+        self.writable()?;
+        let Some(FileKind::Table(number)) = parse_file_name(name) else {
+            return Err(Error::invalid_argument(format!(
+                "Invalid file name: {name}"
+            )));
+        };
+        let (family, level, file) = self.state.lock().claim_last_table(name, number)?;
+        let mut edit = VersionEdit::default();
+        edit.deleted_files.push((level as u32, number));
+        let done = self.log_and_apply(&family, edit, |_| {});
+        {
+            let _state = self.state.lock();
+            file.being_compacted.store(false, Ordering::Relaxed);
+        }
+        self.state.notify_all();
+        drop(file);
+        self.purge_and_log();
+        Ok(done?)
+    }
+
     /// Unlinks what nothing refers to any more.
     pub(super) fn purge_and_log(&self) {
         for file in &self.c.purge.run() {
             self.reporter.note_deleted(file, &self.c.dir);
         }
+    }
+}
+
+impl DbState {
+    /// Marks table `number`, which callers know as `name`, as about to go, if its loss uncovers nothing older. Returns its
+    /// family and its level.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no family has the table, if it is being compacted, or if its place is not
+    /// one from which a table may go.
+    fn claim_last_table(
+        &self,
+        name: &str,
+        number: FileNumber,
+    ) -> Result<(Arc<Family>, usize, Arc<FileMeta>)> {
+        let refused = |why: &str| Err(Error::invalid_argument(format!("{why}: {name}")));
+        let found = self.families.values().find_map(|family| {
+            let mut files = family.version.file_iter();
+            let (level, file) = files.find(|(_, f)| f.number == number)?;
+            Some((family, level, file.clone()))
+        });
+        let Some((family, level, file)) = found else {
+            return refused("File not found");
+        };
+        let version = &family.version;
+        if file.is_being_compacted() {
+            return refused("File is being compacted");
+        }
+        let mut deeper = level + 1..version.num_levels();
+        if deeper.any(|deeper| !version.files(deeper).is_empty()) {
+            return refused("File not in last level");
+        }
+        let oldest = version.files(0).last();
+        if level == 0 && oldest.is_some_and(|oldest| oldest.number != number) {
+            return refused("File in level 0, but not oldest");
+        }
+        file.being_compacted.store(true, Ordering::Relaxed);
+        Ok((family.family.clone(), level, file))
     }
 }

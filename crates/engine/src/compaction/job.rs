@@ -736,12 +736,6 @@ impl Engine {
             IoPriority::Low
         }
     }
-
-    /// Returns whether close began.
-    #[inline]
-    pub(crate) fn stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
-    }
 }
 
 /// The garbage of all parts of a job, one entry for each blob file.

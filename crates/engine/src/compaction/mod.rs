@@ -4,7 +4,6 @@ mod balance;
 mod below;
 mod blob_gc;
 mod blob_meter;
-mod delete_file;
 mod files;
 mod iterator;
 mod job;

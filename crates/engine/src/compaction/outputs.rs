@@ -9,7 +9,7 @@ use crate::core::{
     codec_choice, path_of_output,
 };
 use crate::filter::TableCreation;
-use crate::output::{TableEnd, TableOutput, TableTarget};
+use crate::output::{TableEnd, TableOutput, TableTarget, builder_options};
 use crate::picker::OutputCutter;
 use crate::version::{IoNanos, IoTimes, NewFile, Version};
 use spanlith_base::range_del::{
@@ -222,7 +222,9 @@ impl<'a> Outputs<'a> {
         );
         let path = self.job.family.table_path(number, self.path_id);
         let engine = self.engine;
-        let mut options = self.engine.builder_options(
+        let mut options = builder_options(
+            &self.engine.c,
+            &self.engine.reporter,
             &self.job.family,
             &self.job.settings,
             number,

@@ -28,7 +28,7 @@ use spanlith_base::sync::{ArcCell, CommitOrder, GroupQueue, Guard, Mutex};
 use spanlith_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
 use spanlith_env::{Env, FileLock};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -246,6 +246,12 @@ impl Engine {
     /// Puts other options in force. Requires: the state mutex.
     pub(crate) fn replace_options(&self, options: Arc<DbOptions>) {
         self.options.replace(options);
+    }
+
+    /// Returns whether close began.
+    #[inline]
+    pub(crate) fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
     }
 
     /// Writes OPTIONS files, and deletes them.

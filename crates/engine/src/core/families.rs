@@ -1,4 +1,4 @@
-//! Creating and dropping column families.
+//! Creates and drops column families, and raises the history that they keep.
 
 use super::catalog::Urgency;
 use super::directories::create_dir;
@@ -171,6 +171,41 @@ impl Engine {
         FamilyState::new(family, settings, mem, version, log_number)
     }
 
+    /// Raises the family's `full_history_ts_low`.
+    pub(crate) fn increase_history_low(
+        self: &Arc<Self>,
+        family: &Arc<Family>,
+        low: &[u8],
+    ) -> Result<()> {
+        self.writable()?;
+        let c = &family.comparator;
+        if c.timestamp_size() == 0 {
+            let text = "Timestamp is not enabled in this column family";
+            return Err(Error::invalid_argument(text));
+        }
+        if c.timestamp_size() != low.len() {
+            return Err(Error::invalid_argument("ts_low size mismatch"));
+        }
+        let known = family.superversion.load().version.history_low.clone();
+        if !known.is_empty() && c.compare_timestamp(low, &known).is_lt() {
+            return Err(Error::invalid_argument(format!(
+                "Current full_history_ts_low: {} is higher than provided ts: {}\n",
+                c.timestamp_text(&known),
+                c.timestamp_text(low)
+            )));
+        }
+        let edit = VersionEdit {
+            full_history_ts_low: Some(low.to_vec()),
+            ..VersionEdit::default()
+        };
+        self.log_and_apply(family, edit, |state| {
+            if let Some(f) = state.family_mut(family.id) {
+                f.keeps_history_low = true;
+            }
+        })?;
+        Ok(())
+    }
+
     /// Creates a family; durable when this returns.
     pub(crate) fn create_family(self: &Arc<Self>, request: &FamilyRequest) -> Result<Arc<Family>> {
         self.writable()?;
@@ -244,7 +279,7 @@ impl Engine {
         drop(state);
         drop(manifest);
         drop(leader);
-        self.describe_family(&family, before);
+        self.reporter.describe_family(&family, before);
         let name = &family.name;
         self.reporter
             .log()

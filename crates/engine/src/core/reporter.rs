@@ -5,7 +5,7 @@
 
 use super::purge::Obsolete;
 use super::state::{FamilyState, rank};
-use super::{StatsHistory, SuperVersion};
+use super::{Family, StatsHistory, SuperVersion};
 use crate::filter::TableCreation;
 use crate::info_log::InfoLog;
 use crate::info_log::events::TableFileDeletion;
@@ -90,6 +90,15 @@ impl Reporter {
     /// Counters that are kept at regular times. A leaf lock.
     pub(crate) fn history(&self) -> MutexGuard<'_, StatsHistory> {
         self.history.lock()
+    }
+
+    /// Says in the info log which options a family has; `before` families were described.
+    pub(crate) fn describe_family(&self, family: &Family, before: usize) {
+        let s = family.settings();
+        let cache = family.cache.readers.cache.as_ref();
+        let tables = (&s.table_options, cache);
+        self.log()
+            .dump_cf_options(&family.name, before, &s.options, tables);
     }
 
     /// Adds one to a counter, if there are any.

@@ -19,15 +19,10 @@ use spanlith_table::{
 
 /// The codec of a supported compression type; others were refused before.
 fn codec(t: CompressionType) -> Compression {
-    match t {
-        CompressionType::Snappy => Compression::Snappy,
-        CompressionType::Zlib => Compression::Zlib,
-        CompressionType::Bzip2 => Compression::Bzip2,
-        CompressionType::Lz4 => Compression::Lz4,
-        CompressionType::Lz4Hc => Compression::Lz4hc,
-        CompressionType::Zstd => Compression::Zstd,
-        _ => Compression::None,
-    }
+    let byte = t.as_byte();
+    let mut all = Compression::ALL.into_iter();
+    all.find(|codec| codec.as_byte() == byte)
+        .unwrap_or_default()
 }
 
 /// As [`codec`], of a type that nobody has checked.

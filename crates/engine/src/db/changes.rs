@@ -81,16 +81,6 @@ enum Found {
     Unpublished,
 }
 
-impl Engine {
-    /// Makes all that is visible part of the files.
-    fn write_out_log(self: &Arc<Self>) -> Result<()> {
-        match self.c.options.manual_wal_flush {
-            true => self.flush_wal(false),
-            false => Ok(()),
-        }
-    }
-}
-
 impl Changes {
     fn new(engine: &Arc<Engine>, since: SequenceNumber) -> Result<Self> {
         if since > engine.visible() {

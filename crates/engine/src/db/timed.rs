@@ -1,12 +1,10 @@
 //! Writes in families with timestamps, and the history they keep.
 
 use super::{Cf, Db};
-use crate::core::{Engine, Family};
+use crate::core::Family;
 use crate::read::{ReadOptions, ReadPurpose, check_timestamp, timestamp_missing};
-use crate::version::VersionEdit;
 use crate::write::{WriteBatch, WriteOptions};
-use spanlith_base::{Error, Pinned, Result};
-use std::sync::Arc;
+use spanlith_base::{Pinned, Result};
 
 /// A value and the timestamp it was written with.
 pub type TimedValue = (Pinned, Vec<u8>);
@@ -149,42 +147,5 @@ impl Cf {
     /// MANIFEST.
     pub fn increase_full_history_ts_low(&self, low: &[u8]) -> Result<()> {
         self.engine().increase_history_low(&self.family, low)
-    }
-}
-
-impl Engine {
-    /// Raises the family's `full_history_ts_low`.
-    pub(crate) fn increase_history_low(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        low: &[u8],
-    ) -> Result<()> {
-        self.writable()?;
-        let c = &family.comparator;
-        if c.timestamp_size() == 0 {
-            let text = "Timestamp is not enabled in this column family";
-            return Err(Error::invalid_argument(text));
-        }
-        if c.timestamp_size() != low.len() {
-            return Err(Error::invalid_argument("ts_low size mismatch"));
-        }
-        let known = family.superversion.load().version.history_low.clone();
-        if !known.is_empty() && c.compare_timestamp(low, &known).is_lt() {
-            return Err(Error::invalid_argument(format!(
-                "Current full_history_ts_low: {} is higher than provided ts: {}\n",
-                c.timestamp_text(&known),
-                c.timestamp_text(low)
-            )));
-        }
-        let edit = VersionEdit {
-            full_history_ts_low: Some(low.to_vec()),
-            ..VersionEdit::default()
-        };
-        self.log_and_apply(family, edit, |state| {
-            if let Some(f) = state.family_mut(family.id) {
-                f.keeps_history_low = true;
-            }
-        })?;
-        Ok(())
     }
 }

@@ -18,14 +18,14 @@ use crate::flush::timestamps::{
 };
 use crate::iter::{MergingIter, Source};
 use crate::listener::FlushReason;
-use crate::output::{TableEnd, TableOutput, TableTarget, ValueSink};
+use crate::output::{TableEnd, TableOutput, TableTarget, ValueSink, builder_options};
 use crate::version::VersionEdit;
 use crate::version::edit::BlobFileAddition;
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
 use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
-use spanlith_table::{BuilderOptions, Compression, ReadActivity};
+use spanlith_table::ReadActivity;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -52,45 +52,6 @@ pub(super) struct Picked {
 }
 
 impl Engine {
-    /// Options of a table of `family` that becomes file `number`. Filters are those of a flush.
-    pub(crate) fn builder_options(
-        &self,
-        family: &Family,
-        settings: &FamilySettings,
-        number: u64,
-        compression: Compression,
-        ancester_time: u64,
-    ) -> BuilderOptions {
-        BuilderOptions {
-            table: settings.table.clone(),
-            comparator: family.comparator.clone(),
-            compression,
-            compression_options: crate::core::compression_options(&settings.options),
-            codec_choice: crate::core::codec_choice(&settings.options, false),
-            target_file_size: settings.options.target_file_size_base,
-            column_family_id: family.id,
-            column_family_name: family.name.clone(),
-            file_number: number,
-            db_id: self.c.db_id.clone(),
-            db_session_id: self.c.session_id.clone(),
-            db_host_id: self.c.host_id.clone(),
-            merge_operator_name: family
-                .merge_operator
-                .as_ref()
-                .map_or_else(|| "nullptr".to_string(), |m| m.name().to_string()),
-            creation_time: ancester_time,
-            file_creation_time: self.c.env.clock.now_seconds(),
-            filter_level: -1,
-            collectors: family.collectors.clone(),
-            prefix_extractor: settings.prefix_extractor.clone(),
-            persist_timestamps: settings.options.persist_user_defined_timestamps,
-            hash_contents: settings.options.paranoid_file_checks,
-            charges: family.cache.readers.charges.clone(),
-            counters: self.reporter.write_counters(TableCreation::Flush),
-            ..BuilderOptions::default()
-        }
-    }
-
     /// Body of the background flush job of a family; of all families if flushes are atomic.
     pub(crate) fn background_flush(self: &Arc<Self>, family: &Arc<Family>) {
         // Ends the job also if a listener cleared the error: the next write or flush tries again.
@@ -584,7 +545,15 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
     let now = c.env.clock.now_seconds();
     let oldest = first_write.filter(|&t| t > 0).min().unwrap_or(now).min(now);
     let compression = settings.levels.compression_for(0);
-    let mut options = engine.builder_options(family, settings, r.number, compression, oldest);
+    let mut options = builder_options(
+        &engine.c,
+        &engine.reporter,
+        family,
+        settings,
+        r.number,
+        compression,
+        oldest,
+    );
     options.counters = engine.reporter.write_counters(r.creation);
     options.newest_key_time = now;
     match r.creation {

@@ -11,4 +11,4 @@ mod sink;
 mod table;
 
 pub(crate) use sink::{NewBlobFiles, OldFiles, ValueSink};
-pub(crate) use table::{TableEnd, TableOutput, TableTarget};
+pub(crate) use table::{TableEnd, TableOutput, TableTarget, builder_options};

@@ -3,12 +3,16 @@
 //! The builder encodes the entries, the bounds collect what a version edit says of the table. Order of
 //! calls: entries ascending, [`TableOutput::settle`], range tombstones, [`TableOutput::finish`].
 
-use crate::core::{CoveredBytes, Engine, Family, FileBounds, NewTable, Recheck, SeqnoTimes};
+use crate::core::{
+    Components, CoveredBytes, Engine, Family, FamilySettings, FileBounds, NewTable, Recheck,
+    Reporter, SeqnoTimes, codec_choice, compression_options,
+};
+use crate::filter::TableCreation;
 use crate::version::{BLOB_REFS, FileChecksum, FileSum, IoTimes, NewFile};
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, Result};
 use spanlith_env::IoActivity;
-use spanlith_table::{BuilderOptions, TableBuilder};
+use spanlith_table::{BuilderOptions, Compression, TableBuilder};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -180,5 +184,45 @@ impl TableOutput {
         end.checks.verify(how, end.family, &file, &summary)?;
         let properties = Arc::new(summary.properties);
         Ok(NewTable { file, properties })
+    }
+}
+
+/// Options of a table of `family` that becomes file `number`. Filters are those of a flush.
+pub(crate) fn builder_options(
+    c: &Components,
+    reporter: &Reporter,
+    family: &Family,
+    settings: &FamilySettings,
+    number: u64,
+    compression: Compression,
+    ancester_time: u64,
+) -> BuilderOptions {
+    BuilderOptions {
+        table: settings.table.clone(),
+        comparator: family.comparator.clone(),
+        compression,
+        compression_options: compression_options(&settings.options),
+        codec_choice: codec_choice(&settings.options, false),
+        target_file_size: settings.options.target_file_size_base,
+        column_family_id: family.id,
+        column_family_name: family.name.clone(),
+        file_number: number,
+        db_id: c.db_id.clone(),
+        db_session_id: c.session_id.clone(),
+        db_host_id: c.host_id.clone(),
+        merge_operator_name: family
+            .merge_operator
+            .as_ref()
+            .map_or_else(|| "nullptr".to_string(), |m| m.name().to_string()),
+        creation_time: ancester_time,
+        file_creation_time: c.env.clock.now_seconds(),
+        filter_level: -1,
+        collectors: family.collectors.clone(),
+        prefix_extractor: settings.prefix_extractor.clone(),
+        persist_timestamps: settings.options.persist_user_defined_timestamps,
+        hash_contents: settings.options.paranoid_file_checks,
+        charges: family.cache.readers.charges.clone(),
+        counters: reporter.write_counters(TableCreation::Flush),
+        ..BuilderOptions::default()
     }
 }

@@ -431,18 +431,8 @@ impl Engine {
         log.dump_db_options(&self.options(), parts);
         log.dump_support();
         for (before, f) in self.families.load().iter().enumerate() {
-            self.describe_family(f, before);
+            self.reporter.describe_family(f, before);
         }
-    }
-
-    /// Says in the info log which options a family has; `before` families were described.
-    pub(crate) fn describe_family(&self, family: &crate::core::Family, before: usize) {
-        let s = family.settings();
-        let cache = family.cache.readers.cache.as_ref();
-        let tables = (&s.table_options, cache);
-        self.reporter
-            .log()
-            .dump_cf_options(&family.name, before, &s.options, tables);
     }
 
     /// Starts background work.

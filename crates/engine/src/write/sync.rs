@@ -60,6 +60,14 @@ impl Engine {
         flushed.inspect_err(|e| self.set_error(Place::Log, e))
     }
 
+    /// Makes all that is visible part of the files of the logs.
+    pub(crate) fn write_out_log(self: &Arc<Self>) -> Result<()> {
+        match self.c.options.manual_wal_flush {
+            true => self.flush_wal(false),
+            false => Ok(()),
+        }
+    }
+
     /// Makes every write so far survive a power cut.
     pub(crate) fn sync_wal(self: &Arc<Self>) -> Result<()> {
         let mut leader = self.leader.lock();
