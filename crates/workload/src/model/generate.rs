@@ -6,6 +6,7 @@
 //! of the model says.
 
 use super::content::Content;
+use super::firsts::{Firsts, OfRange};
 use super::shape::Shape;
 use super::table::{FamilyModel, Model, OperationModel, RangeModel, TIMES, class_of, span_class};
 use super::{Dice, mix};
@@ -21,6 +22,8 @@ use std::io::Write;
 
 /// Bytes of a key that say which it is.
 const ID: usize = 8;
+/// How often it is drawn at most for how long a key is of interest.
+const SPAN_DRAWS: usize = 8;
 /// Largest value that is made; of larger ones a trace had to be shared out over memory.
 const VALUE_MAX: u64 = 64 << 20;
 
@@ -176,6 +179,11 @@ fn place_family(
     tokens: &mut Vec<Token>,
 ) {
     let mut first_place = 0;
+    let firsts: BTreeMap<usize, Firsts<'_>> = family
+        .operations
+        .iter()
+        .filter_map(|(&op, model)| Some((op, Firsts::of(&model.firsts)?)))
+        .collect();
     for range in &family.ranges {
         let mut chosen: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         // Keys that operations still to come concern, together at most.
@@ -188,11 +196,14 @@ fn place_family(
             let wanted = Wanted { distinct, later };
             let places = choose(range, model, wanted, &chosen, family.is_adjacent, dice);
             let counts = counts(model, places.len(), accesses, family.is_adjacent, dice);
+            let own = range.times.get(&op);
+            let firsts = firsts.get(&op).map(|f| f.of_range(own, &counts));
             for (&place, &count) in places.iter().zip(&counts) {
                 let scaled = f64::from(count) * scale;
                 let whole = scaled.floor();
-                let count = whole as u32 + u32::from(dice.unit() < scaled - whole);
-                let times = times(range.times.get(&op), model, count, dice);
+                let many = whole as u32 + u32::from(dice.unit() < scaled - whole);
+                let begin = begin(own, firsts.as_ref(), count, dice);
+                let times = times(begin, model, many, dice);
                 let token = |(turn, at): (usize, u32)| Token {
                     at,
                     cf,
@@ -290,15 +301,15 @@ fn counts(
     counts
 }
 
-/// When a key is accessed.
-fn times(
+/// When a key of so many accesses is accessed first, in a share of the trace.
+fn begin(
     first: Option<&[u64; TIMES]>,
-    model: &OperationModel,
+    by_class: Option<&OfRange<'_, '_>>,
     count: u32,
     dice: &mut Dice,
-) -> Vec<u32> {
-    if count == 0 {
-        return Vec::new();
+) -> f64 {
+    if let Some(by_class) = by_class {
+        return by_class.draw(count, dice);
     }
     let slot = first.map_or(0, |slots| {
         let total: u64 = slots.iter().sum();
@@ -312,14 +323,31 @@ fn times(
             })
             .unwrap_or(0)
     });
-    let begin = (slot as f64 + dice.unit()) / TIMES as f64;
+    (slot as f64 + dice.unit()) / TIMES as f64
+}
+
+/// When a key is accessed that is accessed first at `begin`, all in shares of the trace of 2^32.
+fn times(begin: f64, model: &OperationModel, count: u32, dice: &mut Dice) -> Vec<u32> {
+    if count == 0 {
+        return Vec::new();
+    }
     let at = |t: f64| (t.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
     let mut times = vec![at(begin)];
     if count > 1 {
         let shape = &model.spans[span_class(count)];
         let lasts = match shape.is_empty() {
             true => 1.0 - begin,
-            false => shape.draw(dice.unit()) as f64 / 1e6,
+            // One that fits into the rest of the trace, if a few draws have one: others were not observed.
+            false => {
+                let mut draw = || shape.draw(dice.unit()) as f64 / 1e6;
+                let mut lasts = draw();
+                for _ in 1..SPAN_DRAWS {
+                    if begin + lasts > 1.0 {
+                        lasts = draw().min(lasts);
+                    }
+                }
+                lasts
+            }
         };
         let end = (begin + lasts).min(1.0);
         times.push(at(end));

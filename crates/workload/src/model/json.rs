@@ -5,6 +5,7 @@
 
 use super::content::Content;
 use super::curves::Curve;
+use super::firsts::{Classes, FIRSTS, WHOLE};
 use super::shape::Shape;
 use super::table::{CLASSES, FamilyModel, Model, OperationModel, RangeModel, SPANS, TIMES};
 use crate::analyze::Operation;
@@ -107,6 +108,7 @@ fn family_json(f: &FamilyModel) -> Value {
                 "accesses": o.accesses, "keys": o.keys, "shared": shared,
                 "counts": o.counts.iter().map(shape_json).collect::<Vec<_>>(),
                 "spans": o.spans.iter().map(shape_json).collect::<Vec<_>>(),
+                "firsts": o.firsts.iter().map(shape_json).collect::<Vec<_>>(),
             });
             (name_of(op).to_string(), value)
         })
@@ -277,6 +279,22 @@ fn shapes<const N: usize>(at: &At<'_>) -> Result<[Shape; N]> {
         .map_err(|_| wrong(&at.path, &format!("not {N}")))
 }
 
+/// Models that were made before it was looked at have none.
+fn firsts(at: &At<'_>) -> Result<Classes> {
+    if at.value.is_null() {
+        return Ok(Classes::default());
+    }
+    let all = shapes::<FIRSTS>(at)?;
+    let times = all.iter().flat_map(|s| {
+        let spikes = s.spikes.iter().map(|spike| &spike.0);
+        s.quantiles.iter().chain(spikes)
+    });
+    match times.max().is_some_and(|&last| last > WHOLE) {
+        true => Err(wrong(&at.path, "a time after the end of the trace")),
+        false => Ok(all),
+    }
+}
+
 fn family(at: &At<'_>) -> Result<FamilyModel> {
     let mut operations = BTreeMap::new();
     for (name, o) in at.field("operations").object()? {
@@ -295,6 +313,7 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
             keys: o.field("keys").whole(KEYS_MAX)?,
             counts: shapes::<CLASSES>(&o.field("counts"))?,
             spans: shapes::<SPANS>(&o.field("spans"))?,
+            firsts: firsts(&o.field("firsts"))?,
             shared,
         };
         operations.insert(operation_id(&name, &o.path)?, model);

@@ -12,6 +12,7 @@
 
 mod content;
 mod curves;
+mod firsts;
 mod generate;
 mod json;
 mod keys;

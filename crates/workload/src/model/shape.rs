@@ -166,6 +166,18 @@ impl Shape {
         Self { spikes, quantiles }
     }
 
+    /// The shape of values that ascend, each kept as it is and none by itself; that of no value is empty.
+    pub(super) fn of_sorted(values: &[u64]) -> Self {
+        debug_assert!(values.is_sorted(), "they ascend");
+        let last = values.len().saturating_sub(1);
+        let at = |&share: &f64| (share * last as f64).round() as usize;
+        let quantile = |share| values.get(at(share)).copied();
+        Self {
+            spikes: Vec::new(),
+            quantiles: Self::grid().iter().filter_map(quantile).collect(),
+        }
+    }
+
     /// Returns whether nothing can be drawn.
     pub fn is_empty(&self) -> bool {
         self.spikes.is_empty() && self.quantiles.is_empty()

@@ -2,6 +2,7 @@
 
 use super::content::Content;
 use super::curves::{self, Curve};
+use super::firsts::{Classes, Collected};
 use super::observe::{Counted, FamilyObservation, OPS, Observation};
 use super::shape::{Shape, Sizes};
 use crate::analyze::Operation;
@@ -34,6 +35,9 @@ pub struct OperationModel {
     pub counts: [Shape; CLASSES],
     /// Millionths of the trace between the first and the last access of a key that has 2 to 3, 4 to 15, 16 to 63, more.
     pub spans: [Shape; SPANS],
+    /// Billionths of the trace up to the first access of a key that has 1 access, 2 or 3, 4 to 7, and so on; empty in models that
+    /// were made before this was looked at.
+    pub firsts: Classes,
     /// The operation that most of its keys are shared with, by its id, and the share of keys.
     pub shared: Option<(usize, f64)>,
 }
@@ -147,6 +151,7 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
     let mut operations: BTreeMap<usize, OperationModel> = BTreeMap::new();
     let mut counts: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
     let mut spans: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
+    let mut firsts: BTreeMap<usize, Collected> = BTreeMap::new();
     let up = |n: u64| (n as f64 * scale).round() as u64;
     for chunk in keys.chunks(width) {
         let mut range = RangeModel {
@@ -169,7 +174,9 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
                 .entry(op)
                 .or_insert_with(|| vec![Sizes::default(); SPANS]);
             let mut times = [0; TIMES];
+            let of_first = firsts.entry(op).or_default();
             for key in of {
+                of_first.add(key.counts[op], key.first[op], span);
                 of_class[class].add(u64::from(key.counts[op]), 1);
                 let at = key.first[op].saturating_mul(TIMES as u64) / (span + 1);
                 times[(at as usize).min(TIMES - 1)] += 1;
@@ -199,6 +206,7 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
                 keys: up(distinct as u64),
                 counts: std::array::from_fn(|at| shapes(counts.get(&op), at)),
                 spans: std::array::from_fn(|at| shapes(spans.get(&op), at)),
+                firsts: firsts.remove(&op).unwrap_or_default().classes(),
                 shared: shared(&keys, op, distinct),
             },
         );

@@ -250,3 +250,69 @@ fn a_made_trace_has_as_many_keys_and_their_noise() {
         b.key_noise
     );
 }
+
+/// Accesses and keys of gets in the first tenth of a trace's requests.
+fn beginning(trace: &[u8], requests: u64) -> (f64, f64) {
+    let mut reader = TraceReader::new(Box::new(Bytes(trace.to_vec(), 0)));
+    let header = reader.next_record().unwrap().unwrap();
+    let header = spanlith::trace::TraceHeader::from_record(&header).unwrap();
+    let (mut accesses, mut keys) = (0, std::collections::HashSet::new());
+    for _ in 0..requests / 10 {
+        let record = reader.next_record().unwrap().unwrap();
+        if let spanlith::trace::TraceRecord::Query(spanlith::trace::Query::Get { key, .. }) =
+            header.decode(&record).unwrap()
+        {
+            accesses += 1;
+            keys.insert(key.to_vec());
+        }
+    }
+    (f64::from(accesses), keys.len() as f64)
+}
+
+#[test]
+fn the_beginning_of_a_twin_has_as_many_keys_as_that_of_its_original() {
+    // Keys of many accesses among keys of one, all over the ranges (R-WL-24).
+    let (mut trace, mut beside, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+    let (began, requests) = (1_700_000_000_000_000, 60_000);
+    put_query_header(&mut payload);
+    put_record(&mut trace, began, kinds::BEGIN, &payload);
+    Extension::put_header(&mut beside, began);
+    let mut dice = Dice::new(5);
+    for ordinal in 0..requests {
+        let key = mix((30_000.0 * dice.unit().powi(4)) as u64);
+        payload.clear();
+        put_get(&mut payload, 0, format!("{key:020}").as_bytes());
+        put_record(&mut trace, began + ordinal * 100, kinds::GET, &payload);
+        let extension = Extension {
+            ordinal,
+            kind: kinds::GET,
+            nanos: 1000,
+            found: 1,
+            ..Extension::default()
+        };
+        extension.encode(&mut beside);
+    }
+    let model = Model::of(&observed(&trace, &beside, ObserveOptions::default()));
+    let read_back = Model::from_json(&model.to_json()).unwrap();
+    let (accesses, keys) = beginning(&trace, requests);
+    for model in [&model, &read_back] {
+        let (twin_accesses, twin_keys) = beginning(&made(model).0, requests);
+        assert_eq!(accesses, twin_accesses);
+        let apart = (twin_keys / keys - 1.0).abs();
+        assert!(apart < 0.05, "{keys} keys, its twin {twin_keys}");
+    }
+    // A file of before has no such tables; it is read, and its twin begins with other keys.
+    let mut before = model.to_json();
+    let get = &mut before["families"]["0"]["operations"]["get"];
+    get.as_object_mut().unwrap().remove("firsts").unwrap();
+    let before = Model::from_json(&before).unwrap();
+    let (_, twin_keys) = beginning(&made(&before).0, requests);
+    assert!(twin_keys > 1.1 * keys, "{keys} keys, its twin {twin_keys}");
+    // A time after the end is refused by name.
+    let mut hostile = model.to_json();
+    let get = &mut hostile["families"]["0"]["operations"]["get"];
+    get["firsts"][0]["spikes"] = serde_json::json!([[2_000_000_000_u64, 0.5]]);
+    let error = Model::from_json(&hostile).unwrap_err().to_string();
+    let expected = "families.0.operations.get.firsts: a time after the end of the trace";
+    assert!(error.contains(expected), "{error}");
+}
