@@ -71,7 +71,10 @@ impl Tracing {
         if !self.queries.is_on() || !self.wants(bit_of(kind)) {
             return None;
         }
-        self.queries.record(kind, encode)
+        match self.queries.record(kind, encode) {
+            true => self.queries.ticket(),
+            false => None,
+        }
     }
 
     /// Records a write as its leader comes to it.
