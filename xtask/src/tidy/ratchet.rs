@@ -28,7 +28,7 @@ const CEILINGS: [(&str, usize); 5] = [
     ("shared fields", 78),
     ("long functions", 66),
     ("calls upwards", 7),
-    ("bare comments", 182),
+    ("bare comments", 180),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;

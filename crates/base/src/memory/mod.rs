@@ -8,7 +8,7 @@
 //!   huge     whether the next region is asked for as a huge page
 //!   held     bytes in a vector or in a slot
 //!   fork     locks that a child of the process finds free
-//!   prefetch lines asked for before they are read
+//!   prefetch lines asked for before they are read or written
 //! ```
 //!
 //! Why not the allocator: a cache that fills takes blocks of some kilobytes by the thousand. Each first
@@ -39,5 +39,5 @@ use absent as region;
 use absent as slab;
 
 pub use held::HeldBytes;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{REGION_BYTES, Region, tend_spare};

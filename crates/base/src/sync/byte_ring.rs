@@ -12,6 +12,7 @@
     reason = "two threads share the bytes of a ring without a lock; tested with both at work"
 )]
 
+use crate::memory::prefetch_to_write;
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -198,22 +199,10 @@ impl Producer {
     /// instruction with a lock for the store. Asked for now they come during the request.
     #[inline]
     fn ask_for(&self, place: u64, len: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
         for line in 0..len.div_ceil(LINE).min(LINES_MAX) {
             let at = (place + (line * LINE) as u64) & MASK;
-            let at = self.ring.bytes[at as usize].get();
-            // SAFETY: The instruction changes neither memory nor registers, and raises no fault whatever the address.
-            // Processors that do not know it take it for one that does nothing.
-            unsafe {
-                std::arch::asm!(
-                    "prefetchw [{at}]",
-                    at = in(reg) at,
-                    options(nostack, preserves_flags, readonly)
-                );
-            }
+            prefetch_to_write(self.ring.bytes[at as usize].get().cast());
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = (place, len, LINES_MAX);
     }
 
     #[cold]

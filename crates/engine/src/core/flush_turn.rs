@@ -111,8 +111,8 @@ impl FlushTurn {
     pub(crate) fn end(&mut self, failed: bool, released: bool) -> (bool, bool) {
         self.abandon();
         let again = failed && (released || self.at_once);
-        // What listeners have not heard of yet is asked for still, and what follows a
-        // flush of several families.
+        // A flush is still asked for where listeners have not heard of sealed memtables, and after a flush of
+        // several families.
         if !again && self.seals_untold == 0 && self.listed == 0 {
             self.requested &= self.postponed;
             self.at_once = false;

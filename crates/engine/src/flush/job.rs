@@ -120,7 +120,7 @@ impl Engine {
         };
         if self.c.options.atomic_flush {
             if !state.atomic_flush_is_due() {
-                // What listeners have not heard of yet is asked for still.
+                // A flush is still asked for where listeners have not heard of sealed memtables.
                 let untold = state.families.values().any(|f| f.flush.has_untold_seals());
                 for f in state.families.values_mut() {
                     f.flush.pass(untold);
