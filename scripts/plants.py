@@ -34,7 +34,7 @@ PLANTS = [
      "let hash = hash64(key);\n        if self.hashes",
      "let hash = hash64(&key[..key.len().saturating_sub(1)]);\n        if self.hashes"),
     ("flushes ignore snapshots", ENGINE + "flush/job.rs",
-     "snapshots: self.c.snapshots.sequences(),", "snapshots: Vec::new(),"),
+     "snapshots: self.lsm.c.snapshots.sequences(),", "snapshots: Vec::new(),"),
     ("level 0 is searched oldest first", ENGINE + "version/version.rs",
      "b.epoch_number\n        .cmp(&a.epoch_number)", "a.epoch_number\n        .cmp(&b.epoch_number)"),
     ("sequence numbers are zeroed although a snapshot needs them", ENGINE + "compaction/iterator.rs",
@@ -42,16 +42,16 @@ PLANTS = [
      "let zero = self.s.bottommost && loses_seqno(kind);"),
     ("merge operands are folded newest first", ENGINE + "merge/resolver.rs",
      "newest_first.iter().rev()", "newest_first.iter()"),
-    ("a synced write does not sync the log", ENGINE + "write/sync.rs",
-     "        log.sync()?;\n", "        let _ = &log;\n"),
+    ("a synced write does not sync the log", ENGINE + "core/current_log.rs",
+     "        log.sync()?;\n        lsm.settle_log_name", "        let _ = &log;\n        lsm.settle_log_name"),
     ("iterators miss the newest visible entry", ENGINE + "read/db_iter.rs",
      "let mut visible = keys::tag_sequence(tag) <= self.parts.snapshot;",
      "let mut visible = keys::tag_sequence(tag) < self.parts.snapshot;"),
     ("the directory is not synced behind a new table", ENGINE + "flush/job.rs",
-     "let Err(e) = engine.sync_flushed(r.family, path_id, !built.blobs.is_empty())", "let Err(e) = Ok::<(), spanlith_base::Error>(())"),
+     "let Err(e) = sync_flushed(lsm, r.family, path_id, !built.blobs.is_empty())", "let Err(e) = Ok::<(), spanlith_base::Error>(())"),
     ("logs are retired before the flush is recorded", ENGINE + "flush/job.rs",
-     "        let installed = self.log_and_apply_all(edits, |state| {",
-     "        self.plant();\n        let installed = self.log_and_apply_all(edits, |state| {"),
+     "        let installed = self.lsm.log_and_apply_all(edits, |state| {",
+     "        self.plant();\n        let installed = self.lsm.log_and_apply_all(edits, |state| {"),
     ("a write is visible before it is in the memtable", ENGINE + "write/pipeline.rs",
      "        // Apply.\n", "        self.visible.store(next - 1, Ordering::Release);\n"),
     ("the search for a restart point ends one too far", "crates/table/src/block/seek.rs",
@@ -67,7 +67,7 @@ PLANTS = [
     ("a get heeds range tombstones behind its snapshot", ENGINE + "read/get.rs",
      "list.max_covering(self.key, self.snapshot)", "list.max_covering(self.key, u64::MAX >> 8)"),
     ("a flush of one family does not sync the logs of the others", ENGINE + "flush/job.rs",
-     "            self.sync_old_logs().inspect_err(|e| {\n                self.remove_tables(&done);\n                self.set_error(Place::Log, e);\n            })?;\n", ""),
+     "            self.lsm.sync_old_logs().inspect_err(|e| {\n                self.discard(&done);\n                self.lsm.set_error(Place::Log, e);\n            })?;\n", ""),
     ("a log goes although one family still needs it", ENGINE + "core/state.rs",
      "        let needed = numbers.chain([self.min_prepared_log_without(&gone)]).min();", "        let needed = numbers.max();"),
     ("replay brings back what a family has in tables", ENGINE + "recovery/plain.rs",
@@ -84,8 +84,8 @@ PLANTS = [
      "                self.pos = self.filled;\n                return Ok((Physical::BadChecksum { dropped: left }, start));\n", ""),
     ("damaged filters are asked", "crates/table/src/format/trailer.rs",
      "            if stored != computed {", "            if stored != computed && !matches!(kind, BlockKind::Filter) {"),
-    ("a failed sync of the log is taken for a success", ENGINE + "write/sync.rs",
-     "        log.sync()?;\n", "        let _ = log.sync();\n"),
+    ("a failed sync of the log is taken for a success", ENGINE + "core/current_log.rs",
+     "        log.sync()?;\n        lsm.settle_log_name", "        let _ = log.sync();\n        lsm.settle_log_name"),
     ("a failed sync of the MANIFEST is taken for a success", ENGINE + "core/catalog.rs",
      "let synced = writer.sync();", "let _ = writer.sync();\n                let synced: Result<()> = Ok(());"),
     ("a table is used although its sync failed", "crates/table/src/builder.rs",
@@ -120,12 +120,12 @@ PLANTS = [
      "young.max(proximal.last_level_through)", "young.max(proximal.last_level_through.min(0))"),
     ("range tombstones of young data go to the last level", ENGINE + "compaction/placed.rs",
      "        let above = (proximal.level, after + 1..=MAX_SEQUENCE);\n"
-     "        Self {\n            engine,\n            job,\n            sink: None,\n            main: Outputs::new(engine, job, (level, 0..=after), start, end),\n",
+     "        Self {\n            lsm,\n            job,\n            sink: None,\n            main: Outputs::new(lsm, job, (level, 0..=after), start, end),\n",
      "        let above = (proximal.level, MAX_SEQUENCE..=MAX_SEQUENCE);\n"
-     "        Self {\n            engine,\n            job,\n            sink: None,\n            main: Outputs::new(engine, job, (level, 0..=MAX_SEQUENCE), start, end),\n"),
+     "        Self {\n            lsm,\n            job,\n            sink: None,\n            main: Outputs::new(lsm, job, (level, 0..=MAX_SEQUENCE), start, end),\n"),
     ("range tombstones of old data are lost beside young data", ENGINE + "compaction/placed.rs",
-     "            main: Outputs::new(engine, job, (level, 0..=after), start, end),\n",
-     "            main: Outputs::new(engine, job, (level, MAX_SEQUENCE..=MAX_SEQUENCE), start, end),\n"),
+     "            main: Outputs::new(lsm, job, (level, 0..=after), start, end),\n",
+     "            main: Outputs::new(lsm, job, (level, MAX_SEQUENCE..=MAX_SEQUENCE), start, end),\n"),
     ("a blob file is used although its sync failed", ENGINE + "blob/writer.rs",
      "        self.file.sync()?;\n", "        let _ = self.file.sync();\n"),
     ("blob files are not synced", ENGINE + "blob/writer.rs",
@@ -162,9 +162,9 @@ PLANTS = [
 EXTRA = {
     "logs are retired before the flush is recorded": (
         ENGINE + "flush/job.rs", "    /// Flushes each family's memtables into one table",
-        "    fn plant(&self) {\n        let logs: Vec<u64> = self.state.lock().logs.iter().copied().collect();\n"
+        "    fn plant(&self) {\n        let logs: Vec<u64> = self.lsm.state.lock().logs.needed().collect();\n"
         "        for n in &logs[..logs.len().saturating_sub(1)] {\n"
-        "            let _ = self.c.env.fs.delete(&self.log_path(*n));\n        }\n    }\n\n"
+        "            let _ = self.lsm.logs.store().delete(*n, spanlith_wal::LogPlace::Live);\n        }\n    }\n\n"
         "    /// Flushes each family's memtables into one table"),
 }
 
@@ -184,9 +184,9 @@ SWITCHES = [
     (19, ENGINE + "read/get.rs", "list.max_covering(self.key, self.snapshot)",
      "list.max_covering(self.key, if ON { u64::MAX >> 8 } else { self.snapshot })"),
     (20, ENGINE + "flush/job.rs",
-     "            self.sync_old_logs().inspect_err(|e| {\n                self.remove_tables(&done);\n                self.set_error(Place::Log, e);\n            })?;\n",
-     "            if !ON {\n                self.sync_old_logs()\n"
-     "                    .inspect_err(|e| self.set_error(Place::Log, e))?;\n            }\n"),
+     "            self.lsm.sync_old_logs().inspect_err(|e| {\n                self.discard(&done);\n                self.lsm.set_error(Place::Log, e);\n            })?;\n",
+     "            if !ON {\n                self.lsm.sync_old_logs()\n"
+     "                    .inspect_err(|e| self.lsm.set_error(Place::Log, e))?;\n            }\n"),
     (21, ENGINE + "core/state.rs", "numbers.chain([self.min_prepared_log_without(&gone)]).min();",
      "if ON { numbers.max() } else { numbers.chain([self.min_prepared_log_without(&gone)]).min() };"),
     (22, ENGINE + "recovery/plain.rs", "if log < family.log_number {",

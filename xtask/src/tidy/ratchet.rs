@@ -6,9 +6,10 @@
 //! | figure | counts |
 //! |---|---|
 //! | `impl Engine` | files of the engine with methods of `Engine` |
+//! | `impl Lsm` | files of the engine with methods of `Lsm`, which `Engine` holds |
 //! | shared fields | fields of the structs that all those methods reach |
 //! | long functions | functions of more than 70 lines in libraries |
-//! | calls upwards | calls of methods of `Engine` from a module to one before it in the order of modules |
+//! | calls upwards | calls of methods of `Engine` and `Lsm` from a module to one before it in the order of modules |
 //! | bare comments | comments in code that begin with What, Who or Whether instead of a subject |
 //!
 //! Comments may cite only pages that exist: that rule has no ceiling.
@@ -23,19 +24,21 @@ use std::collections::BTreeMap;
 const RULE: &str = "ratchet";
 const SRC: &str = "crates/engine/src/";
 /// Figures and their ceilings: 71, 134, 54 and 15 when the rule was made, and room for work that was under way.
-const CEILINGS: [(&str, usize); 5] = [
-    ("impl Engine", 38),
-    ("shared fields", 78),
-    ("long functions", 66),
-    ("calls upwards", 7),
+const CEILINGS: [(&str, usize); 6] = [
+    ("impl Engine", 14),
+    ("impl Lsm", 9),
+    ("shared fields", 75),
+    ("long functions", 63),
+    ("calls upwards", 1),
     ("bare comments", 180),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;
 /// Structs whose fields all methods of `Engine` reach, and their files.
-const SHARED: [(&str, &str); 5] = [
+const SHARED: [(&str, &str); 6] = [
     ("Engine", "core/engine.rs"),
-    ("Components", "core/engine.rs"),
+    ("Lsm", "core/lsm.rs"),
+    ("Components", "core/lsm.rs"),
     ("DbState", "core/state.rs"),
     ("FamilyState", "core/state.rs"),
     ("LeaderState", "core/state.rs"),
@@ -47,7 +50,8 @@ type Counted = Vec<(String, usize, String)>;
 /// Rule `ratchet`.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let all = [
-        engine_files(tree),
+        files_with(tree, "impl Engine"),
+        files_with(tree, "impl Lsm"),
         shared_fields(tree),
         long_functions(tree),
         calls_upwards(tree),
@@ -62,7 +66,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 /// The figures, for `--rules`.
 pub fn figures(tree: &Tree) -> Vec<(&'static str, usize, usize)> {
     let all = [
-        engine_files(tree).len(),
+        files_with(tree, "impl Engine").len(),
+        files_with(tree, "impl Lsm").len(),
         shared_fields(tree).len(),
         long_functions(tree).len(),
         calls_upwards(tree).len(),
@@ -92,10 +97,10 @@ fn engine_sources(tree: &Tree) -> impl Iterator<Item = (&str, &Source)> {
         .filter(|(file, _)| file.starts_with(SRC) && !tree.is_test(file))
 }
 
-fn engine_files(tree: &Tree) -> Counted {
+fn files_with(tree: &Tree, head: &str) -> Counted {
     let mut found = Vec::new();
     for (file, source) in engine_sources(tree) {
-        let mut first = source.find("impl Engine").into_iter();
+        let mut first = source.find(head).into_iter();
         if let Some(at) = first.find(|at| !source.in_test(*at)) {
             found.push((file.to_string(), source.line(at), file.to_string()));
         }
@@ -219,13 +224,14 @@ fn rank(file: &str) -> Option<usize> {
 }
 
 fn calls_upwards(tree: &Tree) -> Counted {
-    // Methods of `Engine` that stand in one module only.
+    // Methods of `Engine` and `Lsm` that stand in one module only.
     let mut methods: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut others: BTreeMap<&str, usize> = BTreeMap::new();
     for (file, source) in engine_sources(tree) {
-        let blocks: Vec<(usize, usize)> = source
-            .find("impl Engine")
+        let heads = ["impl Engine", "impl Lsm"].map(|head| source.find(head));
+        let blocks: Vec<(usize, usize)> = heads
             .into_iter()
+            .flatten()
             .filter_map(|at| body(source.code(), at))
             .collect();
         for (at, name, _) in functions(source) {
@@ -240,7 +246,7 @@ fn calls_upwards(tree: &Tree) -> Counted {
     for (file, source) in engine_sources(tree) {
         let Some(here) = rank(file) else { continue };
         let code = source.code();
-        for call in ["self.", "engine.", "e."] {
+        for call in ["self.", "engine.", "e.", "lsm."] {
             for at in source.find(call) {
                 let name = word(code, at + call.len());
                 let is_call = code[at + call.len() + name.len()..].starts_with('(');
@@ -315,7 +321,7 @@ mod tests {
             ),
         ]);
         let names = |c: Counted| c.into_iter().map(|c| c.2).collect::<Vec<_>>();
-        assert_eq!(engine_files(&tree).len(), 2);
+        assert_eq!(files_with(&tree, "impl Engine").len(), 2);
         assert_eq!(names(shared_fields(&tree)), ["Engine::c", "Engine::e"]);
         assert_eq!(names(long_functions(&tree)), ["long"]);
         assert_eq!(

@@ -4,8 +4,9 @@
 //! either has no effect or a durable one. Only a table whose loss uncovers nothing older may go: one of the last level
 //! that has tables, or the oldest of level 0 where no deeper level has any.
 
+use super::compactor::Compactor;
 use super::job::CompactionJob;
-use crate::core::{DbState, Engine, Family, settle_move, supported_codec};
+use crate::core::{DbState, Family, Lsm, settle_move, supported_codec};
 use crate::listener::CompactionInfo;
 use crate::options::{CompressionType, Temperature};
 use crate::picker::{NamedFiles, files_within, pick_files};
@@ -52,22 +53,23 @@ impl Default for CompactFilesOptions {
 /// A range of user keys; `None` is an open end.
 pub type KeyRange<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-impl Engine {
+impl Compactor<'_> {
     /// Compacts the named tables, and what must go with them, into `output_level`; returns the
     /// numbers of the new tables.
     pub(crate) fn compact_files(
-        self: &Arc<Self>,
+        &self,
         family: &Arc<Family>,
         numbers: &[u64],
         output_level: usize,
         options: &CompactFilesOptions,
     ) -> Result<Vec<u64>> {
-        self.writable()?;
-        if self.state.lock().ends() {
+        let lsm = self.lsm;
+        lsm.writable()?;
+        if lsm.state.lock().ends() {
             return Err(Error::shutdown(""));
         }
         // As in RocksDB before anything is looked at.
-        if self.switches.manual_is_off(options.canceled.as_deref()) {
+        if lsm.switches.manual_is_off(options.canceled.as_deref()) {
             return Err(super::job::manual_paused());
         }
         let output_path = match (options.output_path_id, family.cache.paths.count()) {
@@ -84,11 +86,11 @@ impl Engine {
         };
         let codec = options.compression.map(supported_codec).transpose()?;
         let job = {
-            let mut state = self.state.lock();
+            let mut state = lsm.state.lock();
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
-            if self.switches.all_are_off() {
+            if lsm.switches.all_are_off() {
                 return Err(super::job::compaction_aborted());
             }
             if let Some(e) = state.trouble.refusal() {
@@ -105,12 +107,12 @@ impl Engine {
                 output_file_size_limit: options.output_file_size_limit,
                 family: &family.name,
             };
-            let mut plan = pick_files(&f.picker_input(&self.times, &self.options()), &named)?;
+            let mut plan = pick_files(&f.picker_input(&lsm.times, &lsm.options()), &named)?;
             if let Some(codec) = codec {
                 plan.compression = codec;
             }
             settle_move(&f.version, &family.cache.paths, &mut plan);
-            let job = self.start_plan(&mut state, family.id, plan);
+            let job = self.start(&mut state, family.id, plan);
             state.jobs.begin_manual(false);
             job
         };
@@ -124,30 +126,42 @@ impl Engine {
                     told: options.info.clone(),
                     ..job
                 };
-                let result = self.run_plan_for_caller(&job);
-                self.end_plan(&job);
+                let result = self.run_for_caller(&job);
+                self.end(&job);
                 result
             }
         };
-        self.state.lock().jobs.end_manual(false);
-        self.state.notify_all();
-        self.purge_and_log();
+        lsm.state.lock().jobs.end_manual(false);
+        lsm.state.notify_all();
+        lsm.purge_obsolete();
         result
+    }
+}
+
+/// Drops whole tables in edits of their own.
+pub(crate) struct TableRemoval<'a> {
+    lsm: &'a Lsm,
+}
+
+impl<'a> TableRemoval<'a> {
+    /// That of these trees.
+    pub(crate) fn new(lsm: &'a Lsm) -> Self {
+        Self { lsm }
     }
 
     /// Drops the tables below level 0 that lie wholly in one of the ranges of user keys, whatever
     /// snapshots see in them. `None` is an open end. A dropped family refuses if there is such a table.
     pub(crate) fn delete_files_in_ranges(
-        self: &Arc<Self>,
+        &self,
         family: &Arc<Family>,
         ranges: &[KeyRange<'_>],
         include_end: bool,
     ) -> Result<()> {
-        self.writable()?;
+        self.lsm.writable()?;
         let mut taken = Vec::new();
         let mut edit = VersionEdit::default();
         {
-            let state = self.state.lock();
+            let state = self.lsm.state.lock();
             let alive = state.alive(family.id);
             let version = match &alive {
                 Ok(alive) => alive.version.clone(),
@@ -187,17 +201,17 @@ impl Engine {
                 file.being_compacted.store(true, Ordering::Relaxed);
             }
         }
-        let done = self.log_and_apply(family, edit, |_| {});
+        let done = self.lsm.log_and_apply(family, edit, |_| {});
         {
-            let _state = self.state.lock();
+            let _state = self.lsm.state.lock();
             for file in &taken {
                 file.being_compacted.store(false, Ordering::Relaxed);
             }
         }
         // A refit may wait for that.
-        self.state.notify_all();
+        self.lsm.state.notify_all();
         drop(taken);
-        self.purge_and_log();
+        self.lsm.purge_obsolete();
         Ok(done?)
     }
 
@@ -206,32 +220,25 @@ impl Engine {
     /// # Errors
     /// `InvalidArgument` if no family has the table, if it is being compacted, or if its place is not
     /// one from which a table may go; errors of the MANIFEST.
-    pub(crate) fn delete_table_file(self: &Arc<Self>, name: &str) -> Result<()> {
-        self.writable()?;
+    pub(crate) fn delete_table_file(&self, name: &str) -> Result<()> {
+        self.lsm.writable()?;
         let Some(FileKind::Table(number)) = parse_file_name(name) else {
             return Err(Error::invalid_argument(format!(
                 "Invalid file name: {name}"
             )));
         };
-        let (family, level, file) = self.state.lock().claim_last_table(name, number)?;
+        let (family, level, file) = self.lsm.state.lock().claim_last_table(name, number)?;
         let mut edit = VersionEdit::default();
         edit.deleted_files.push((level as u32, number));
-        let done = self.log_and_apply(&family, edit, |_| {});
+        let done = self.lsm.log_and_apply(&family, edit, |_| {});
         {
-            let _state = self.state.lock();
+            let _state = self.lsm.state.lock();
             file.being_compacted.store(false, Ordering::Relaxed);
         }
-        self.state.notify_all();
+        self.lsm.state.notify_all();
         drop(file);
-        self.purge_and_log();
+        self.lsm.purge_obsolete();
         Ok(done?)
-    }
-
-    /// Unlinks what nothing refers to any more.
-    pub(super) fn purge_and_log(&self) {
-        for file in &self.c.purge.run() {
-            self.reporter.note_deleted(file, &self.c.dir);
-        }
     }
 }
 

@@ -12,26 +12,22 @@ use super::units::add_tombstones;
 use super::unread::Unread;
 use super::work::{Rewritten, Work};
 use crate::compaction::{Below, CompactionIter, IterSettings};
-use crate::core::{
-    CompactionProgress, DbState, Engine, Family, FamilySettings, JobTimes, Place, ShortDirs,
-    WrittenBy, panicked, settle_move,
-};
+use crate::core::{CompactionProgress, Family, FamilySettings, JobTimes, Lsm, Reporter, WrittenBy};
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::iter::{LevelIter, MergingIter, Source};
 use crate::listener::CompactionInfo;
-use crate::options::{CompactionStyle, Temperature};
-use crate::picker::{CompactionPlan, CompactionReason, RunningCompaction, pick};
+use crate::options::Temperature;
+use crate::picker::{CompactionPlan, CompactionReason};
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{NewFile, VersionEdit};
 use spanlith_base::perf;
 use spanlith_base::range_del::CompactionRangeDels;
-use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, Severity, SubCode, callbacks};
+use spanlith_base::{Error, ErrorKind, MAX_SEQUENCE, Result, SubCode, callbacks};
 use spanlith_env::IoPriority;
 use spanlith_pace::Change;
 use spanlith_table::{ReadActivity, ReadParams};
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes read at a time from each input at most, whatever `compaction_readahead_size` says: a larger
@@ -67,6 +63,16 @@ pub(crate) struct CompactionJob {
 }
 
 impl CompactionJob {
+    /// Returns whether somebody hears in detail what it does.
+    pub(super) fn is_heard(&self, reporter: &Reporter) -> bool {
+        !reporter.listeners().is_empty() || self.told.is_some()
+    }
+
+    /// Returns whether somebody counts what it drops.
+    pub(super) fn is_counted(&self, reporter: &Reporter) -> bool {
+        reporter.statistics().is_some() || self.is_heard(reporter)
+    }
+
     /// The temperature that is recorded for its outputs to a level.
     pub(crate) fn output_temperature(&self, level: usize) -> u8 {
         let o = &self.settings.options;
@@ -78,11 +84,6 @@ impl CompactionJob {
         let said = said.into_iter().find(|&t| t != Temperature::Unknown);
         said.unwrap_or(o.default_write_temperature) as u8
     }
-}
-
-/// Returns whether an error says that output and input of a job differ.
-fn is_mismatch(e: &Error) -> bool {
-    e.kind() == ErrorKind::Corruption && e.severity() == Severity::Hard
 }
 
 /// The outcome of a manual compaction that was called off.
@@ -100,233 +101,27 @@ pub(super) fn is_aborted(e: &Error) -> bool {
     e.subcode() == Some(SubCode::CompactionAborted)
 }
 
-impl Engine {
-    /// Body of a background compaction job: picks, runs, and asks for the next.
-    pub(crate) fn background_compaction(self: &Arc<Self>) {
-        let fs = &*self.c.env.fs;
-        let families = self.families.load_full();
-        let short = ShortDirs::look(fs, &families, &self.options(), &self.throttle);
-        drop(families);
-        let job = {
-            let mut state = self.state.lock();
-            state.jobs.start_compaction();
-            let (job, held_back) = self.next_job(&mut state, &short);
-            if job.is_none() {
-                drop(state);
-                if let Some(e) = held_back {
-                    self.set_error(Place::Compaction, &e);
-                }
-                self.state.notify_all();
-                return;
-            }
-            // While this one runs, another family may be next.
-            self.schedule(&mut state);
-            job
-        };
-        if let Some(job) = job {
-            let mut result = self.run_plan_caught(&job);
-            if result.as_ref().is_err_and(is_mismatch) {
-                // What was written contradicts what was read: once may be a fault of the memory.
-                let again = self.run_plan_caught(&job);
-                result = again.map_err(|e| match is_mismatch(&e) {
-                    true => e.with_severity(Severity::Fatal),
-                    false => e,
-                });
-            }
-            // Before the plan ends: the same plan is not to be picked again at once.
-            match result {
-                Ok(_) => self.work_succeeded(Place::Compaction),
-                Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
-                // Nothing is wrong, and it is due again once compactions go on.
-                Err(e) if is_aborted(&e) => {}
-                Err(_) if self.stopping() => {}
-                Err(e) => {
-                    let files = job.plan.input_files().cloned().collect();
-                    self.set_error_of(files, &e);
-                }
-            }
-            self.end_plan(&job);
-            self.c.resources.release_space(room_for(&job.plan));
-        }
-        for file in &self.c.purge.run() {
-            self.reporter.note_deleted(file, &self.c.dir);
-        }
-    }
+/// A job on its way from inputs to outputs.
+pub(super) struct CompactionRun<'a> {
+    lsm: &'a Lsm,
+    job: &'a CompactionJob,
+}
 
-    /// As [`Self::run_plan`], on the thread of a caller: he gets what a background job would report. A
-    /// panic stops writes, as there.
-    pub(super) fn run_plan_for_caller(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
-        self.run_plan_caught(job).inspect_err(|e| {
-            if e.severity() == Severity::Fatal {
-                self.set_error(Place::Compaction, e);
-            }
-        })
-    }
-
-    /// As [`Self::run_plan`]; a panic becomes an error.
-    fn run_plan_caught(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
-        let done = catch_unwind(AssertUnwindSafe(|| self.run_plan(job)));
-        done.unwrap_or_else(|panic| Err(panicked("compaction", &*panic)))
-    }
-
-    /// The next compaction of the family that has waited longest and may write; if there is none, why
-    /// one was held back.
-    fn next_job(
-        &self,
-        state: &mut DbState,
-        short: &ShortDirs,
-    ) -> (Option<CompactionJob>, Option<Error>) {
-        if state.jobs.has_exclusive()
-            || state.jobs.are_paused()
-            || state.ends()
-            || self.switches.all_are_off()
-        {
-            return (None, None);
-        }
-        if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
-            return (None, None);
-        }
-        let (mut held, mut refusal) = (Vec::new(), None);
-        let job = self.pick_job(state, short, &mut |id, e| {
-            held.push(id);
-            refusal = Some(e);
-        });
-        if job.is_some() {
-            // Their turn comes again.
-            for id in held {
-                if let Some(f) = state.family_mut(id) {
-                    f.compaction.queue();
-                    state.jobs.push_family(id);
-                }
-            }
-        }
-        (job, refusal)
-    }
-
-    fn pick_job(
-        &self,
-        state: &mut DbState,
-        short: &ShortDirs,
-        hold_back: &mut dyn FnMut(u32, Error),
-    ) -> Option<CompactionJob> {
-        while let Some(id) = state.jobs.pop_family() {
-            let Some(f) = state.family_mut(id) else {
-                continue;
-            };
-            f.compaction.unqueue();
-            let picked = pick(&f.picker_input(&self.times, &self.options())).map(|mut plan| {
-                settle_move(&f.version, &f.family.cache.paths, &mut plan);
-                plan
-            });
-            if let Some(plan) = &picked
-                && let Some(e) = short.refusal(&f.family, plan)
-            {
-                hold_back(id, e);
-                continue;
-            }
-            match picked {
-                // Without room it waits for the next install, as if nothing could run.
-                Some(plan) if !self.c.resources.reserve_space(&f.family, room_for(&plan)) => {
-                    f.compaction.put_off();
-                }
-                Some(plan) => return self.start_plan(state, id, plan),
-                // Nothing can run now; what is due is looked at again after the next install.
-                None => f.compaction.put_off(),
-            }
-        }
-        None
-    }
-
-    /// Marks the inputs and registers the output range. Requires: the state mutex; [`settle_move`] was
-    /// asked. `None` if the family was dropped.
-    pub(crate) fn start_plan(
-        &self,
-        state: &mut DbState,
-        family: u32,
-        plan: CompactionPlan,
-    ) -> Option<CompactionJob> {
-        let id = state.jobs.new_id();
-        let f = state.family_mut(family)?;
-        f.compaction.judge_at(self.c.env.clock.now_seconds());
-        for file in plan.input_files() {
-            debug_assert!(
-                !file.is_being_compacted(),
-                "C2: {} is an input twice",
-                file.number
-            );
-            file.being_compacted.store(true, Ordering::Relaxed);
-        }
-        let now = self.c.env.clock.monotonic_nanos();
-        let (smallest, largest) = plan.user_key_range(&f.family.comparator);
-        let range = RunningCompaction {
-            id,
-            output_level: plan.output_level,
-            smallest,
-            largest,
-            input_levels: plan.inputs.iter().map(|i| i.0).collect(),
-            proximal: plan.proximal.clone(),
-        };
-        let progress = Arc::new(CompactionProgress::new(
-            id,
-            level0_bytes(&plan, &f.settings),
-            now,
-        ));
-        f.compaction.begin(range, progress.clone());
-        let job = CompactionJob {
-            family: f.family.clone(),
-            settings: f.settings.clone(),
-            output_temperature: plan.output_temperature,
-            progress,
-            plan,
-            id,
-            max_subcompactions: 0,
-            blob_gc: BlobGcChoice::default(),
-            canceled: None,
-            trim: None,
-            told: None,
-        };
-        state.jobs.begin_compaction();
-        Some(job)
-    }
-
-    /// Takes back what `start_plan` did, and looks for more work.
-    pub(crate) fn end_plan(self: &Arc<Self>, job: &CompactionJob) {
-        let mut state = self.state.lock();
-        for file in job.plan.input_files() {
-            let stays = state.trouble.is_quarantined(file);
-            file.being_compacted.store(stays, Ordering::Relaxed);
-        }
-        state.jobs.end_compaction();
-        if let Some(f) = state.family_mut(job.family.id) {
-            f.compaction.end(job.id);
-            // What went is not there any more, if it went.
-            let left = f.version.files(0).iter();
-            let stays = |n: u64| left.clone().any(|f| f.number == n);
-            let mut inputs = job.plan.inputs.iter().filter(|i| i.0 == 0);
-            if let Some(first) = inputs.next().and_then(|i| i.1.first())
-                && !stays(first.number)
-            {
-                f.pace.retired_level0(job.progress.level0_bytes);
-            }
-            f.pace.change = Some(Change::Compaction);
-        }
-        // Scores exclude what is being compacted: they change now.
-        self.install_superversion(&mut state, job.family.id);
-        self.schedule(&mut state);
-        drop(state);
-        self.state.notify_all();
-        self.reporter.tell_stalls();
+impl<'a> CompactionRun<'a> {
+    /// Of a job whose inputs are claimed.
+    pub(super) fn new(lsm: &'a Lsm, job: &'a CompactionJob) -> Self {
+        Self { lsm, job }
     }
 
     /// Carries a plan out and returns the numbers of the files in the output level. On error nothing
     /// is installed and the outputs are removed.
-    pub(crate) fn run_plan(self: &Arc<Self>, job: &CompactionJob) -> Result<Vec<u64>> {
+    pub(super) fn run(&self) -> Result<Vec<u64>> {
         let _activity = ReadActivity::Compaction.enter();
         let _inside = callbacks::enter(callbacks::Place::Job);
         // A manual compaction runs on the thread of its caller, in RocksDB on another.
         let _paused = perf::pause();
-        let (family, plan) = (&job.family, &job.plan);
-        self.reporter.count_picked(job);
+        let plan = &self.job.plan;
+        self.lsm.reporter.count_picked(self.job);
         let mut edit = VersionEdit::default();
         for (level, files) in &plan.inputs {
             edit.deleted_files
@@ -334,82 +129,110 @@ impl Engine {
         }
         edit.compact_cursors.extend(plan.next_cursor.clone());
         if plan.only_deletes {
-            self.reporter.note_move_begin(job);
-            let done = self.log_and_apply(family, edit, |_| {});
-            let done = done.map_err(Error::from);
-            self.reporter.note_deletion_end(job, done.clone());
-            done?;
-            return Ok(Vec::new());
+            self.delete_inputs(edit)
+        } else if plan.is_trivial_move {
+            self.move_inputs(edit)
+        } else {
+            self.merge_inputs(edit)
         }
-        if plan.is_trivial_move {
-            for (_, files) in &plan.inputs {
-                for f in files {
-                    edit.new_files.push(f.to_new_file(plan.output_level as u32));
-                }
-            }
-            self.reporter.note_move_begin(job);
-            let moved = edit.new_files.clone();
-            let done =
-                self.log_and_apply(family, edit, |s| s.changes(family.id, Change::Compaction));
-            let done = done.map_err(Error::from);
-            self.reporter.note_move_end(job, &moved, done.clone());
-            done?;
-            return Ok(plan.input_files().map(|f| f.number).collect());
+    }
+
+    /// Drops the inputs.
+    fn delete_inputs(&self, edit: VersionEdit) -> Result<Vec<u64>> {
+        let (lsm, job) = (self.lsm, self.job);
+        lsm.reporter.note_move_begin(job);
+        let done = lsm.log_and_apply(&job.family, edit, |_| {});
+        let done = done.map_err(Error::from);
+        lsm.reporter.note_deletion_end(job, done.clone());
+        done?;
+        Ok(Vec::new())
+    }
+
+    /// Lists the inputs in the output level.
+    fn move_inputs(&self, mut edit: VersionEdit) -> Result<Vec<u64>> {
+        let (lsm, job, plan) = (self.lsm, self.job, &self.job.plan);
+        for f in plan.input_files() {
+            edit.new_files.push(f.to_new_file(plan.output_level as u32));
         }
-        let oldest_snapshot = self.c.snapshots.oldest().unwrap_or(MAX_SEQUENCE);
-        let (cache, log) = (&job.family.cache, self.reporter.log());
-        let times = self
-            .times
-            .of_inputs(&job.settings, cache, plan, oldest_snapshot, log);
-        let oldest = self.c.snapshots.oldest();
-        self.reporter
+        lsm.reporter.note_move_begin(job);
+        let moved = edit.new_files.clone();
+        let id = job.family.id;
+        let done = lsm.log_and_apply(&job.family, edit, |s| s.changes(id, Change::Compaction));
+        let done = done.map_err(Error::from);
+        lsm.reporter.note_move_end(job, &moved, done.clone());
+        done?;
+        Ok(plan.input_files().map(|f| f.number).collect())
+    }
+
+    /// Writes the outputs, and swaps them for the inputs.
+    fn merge_inputs(&self, edit: VersionEdit) -> Result<Vec<u64>> {
+        let (lsm, job) = (self.lsm, self.job);
+        let (clock, snapshots) = (&lsm.c.env.clock, &lsm.c.snapshots);
+        let oldest = snapshots.oldest();
+        let (cache, log) = (&job.family.cache, lsm.reporter.log());
+        let times = lsm.times.of_inputs(
+            &job.settings,
+            cache,
+            &job.plan,
+            oldest.unwrap_or(MAX_SEQUENCE),
+            log,
+        );
+        lsm.reporter
             .note_compaction_begin(job, times.as_ref().ok(), oldest);
-        let started = self.c.env.clock.monotonic_nanos();
+        let started = clock.monotonic_nanos();
         let mut done = match times {
-            Ok(times) => self.rewrite(job, &times),
+            Ok(times) => self.rewrite(&times),
             Err(e) => Rewritten::failed(e),
         };
-        let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
+        let micros = (clock.monotonic_nanos() - started) / 1000;
         let files: Vec<NewFile> = done.tables.iter().map(|t| t.file.clone()).collect();
         if done.result.is_ok() {
-            // Once anything was written the outputs stay: an edit that failed half way may still be read by the
-            // next open. If it is not, that open finds them explained and removes them.
-            edit.new_files.clone_from(&files);
-            edit.blob_file_garbages.clone_from(&done.garbage);
-            edit.blob_file_additions.clone_from(&done.blobs);
-            debug_assert!(
-                (plan.input_files()).all(|f| edit.deleted_files.iter().any(|d| d.1 == f.number)),
-                "C3: inputs go in the edit that brings the outputs"
-            );
-            let read = plan.input_bytes();
-            let applied = self.log_and_apply(family, edit, |s| s.compacted(family.id, read));
-            if matches!(&applied, Err(e) if !e.may_be_written) {
-                for file in &files {
-                    let path = family.table_path(file.number, file.path_id);
-                    self.c.purge.discard(file.number, &path);
-                }
-                for blob in &done.blobs {
-                    self.discard_blob_file(family, blob.number);
-                }
-            }
-            done.result = applied.map_err(Error::from);
+            done.result = self.install(edit, &done, &files);
         }
         if done.result.is_err() {
-            self.reporter.note_compaction_failed(job, &done, micros);
+            lsm.reporter.note_compaction_failed(job, &done, micros);
             return done.result.map(|()| Vec::new());
         }
-        self.reporter.note_compaction_end(job, &done, micros);
-        self.c.resources.check_space()?;
-        let until = (&self.stopping, &**self.reporter.log());
-        WrittenBy::Compaction.warm_cache(family, &job.settings, &files, until);
+        lsm.reporter.note_compaction_end(job, &done, micros);
+        lsm.c.resources.check_space()?;
+        let until = (lsm.stop_flag(), &**lsm.reporter.log());
+        WrittenBy::Compaction.warm_cache(&job.family, &job.settings, &files, until);
         Ok(files.iter().map(|f| f.number).collect())
     }
 
+    /// Records and installs what was written, in the edit that drops the inputs (C3).
+    fn install(&self, mut edit: VersionEdit, done: &Rewritten, files: &[NewFile]) -> Result<()> {
+        let (family, plan) = (&self.job.family, &self.job.plan);
+        // Once anything was written the outputs stay: an edit that failed half way may still be read by the
+        // next open. If it is not, that open finds them explained and removes them.
+        edit.new_files.extend_from_slice(files);
+        edit.blob_file_garbages.clone_from(&done.garbage);
+        edit.blob_file_additions.clone_from(&done.blobs);
+        debug_assert!(
+            (plan.input_files()).all(|f| edit.deleted_files.iter().any(|d| d.1 == f.number)),
+            "C3: inputs go in the edit that brings the outputs"
+        );
+        let read = plan.input_bytes();
+        let applied = self
+            .lsm
+            .log_and_apply(family, edit, |s| s.compacted(family.id, read));
+        if matches!(&applied, Err(e) if !e.may_be_written) {
+            for file in files {
+                let path = family.table_path(file.number, file.path_id);
+                self.lsm.c.purge.discard(file.number, &path);
+            }
+            for blob in &done.blobs {
+                self.lsm.discard_blob_file(family, blob.number);
+            }
+        }
+        Ok(applied?)
+    }
+
     /// Entries that the properties of the inputs count.
-    fn entries_expected(job: &CompactionJob) -> Result<u64> {
+    fn entries_expected(&self) -> Result<u64> {
         let mut expected = 0;
-        for f in job.plan.input_files() {
-            let reader = job.family.cache.reader(f)?;
+        for f in self.job.plan.input_files() {
+            let reader = self.job.family.cache.reader(f)?;
             let p = reader.properties();
             // Range tombstones are counted, but do not stand among the entries.
             expected += p.num_entries.saturating_sub(p.num_range_deletions);
@@ -418,14 +241,17 @@ impl Engine {
     }
 
     /// Merges the inputs into outputs, in several ranges at once if the job is split.
-    fn rewrite<'a>(self: &'a Arc<Self>, job: &'a CompactionJob, times: &JobTimes) -> Rewritten {
+    fn rewrite(&self, times: &JobTimes) -> Rewritten {
+        let job = self.job;
         let limits = self.split_limits();
-        let known = Self::entries_expected(job).and_then(|n| Ok((n, job.split_keys(limits)?)));
+        let known = self
+            .entries_expected()
+            .and_then(|n| Ok((n, job.split_keys(limits)?)));
         let (expected, keys) = match known {
             Ok(known) => known,
             Err(e) => return Rewritten::failed(e),
         };
-        let oldest = self.c.snapshots.sequences().first().copied();
+        let oldest = self.lsm.c.snapshots.sequences().first().copied();
         let unread = match Unread::of(&job.plan, &job.family, oldest.unwrap_or(MAX_SEQUENCE)) {
             Ok(unread) => unread,
             Err(e) => return Rewritten::failed(e),
@@ -438,7 +264,7 @@ impl Engine {
                 Range {
                     start,
                     end,
-                    outputs: Placed::new(self, job, times, start, end),
+                    outputs: Placed::new(self.lsm, job, times, start, end),
                     garbage: Vec::new(),
                     blobs: Vec::new(),
                     work: Work::default(),
@@ -447,17 +273,17 @@ impl Engine {
                 }
             })
             .collect();
-        let results: Vec<Result<()>> = if ranges.len() == 1 || self.c.env.executor.is_manual() {
+        let results: Vec<Result<()>> = if ranges.len() == 1 || self.lsm.c.env.executor.is_manual() {
             let all = ranges.iter_mut();
-            all.map(|r| self.run_part(job, &unread, r)).collect()
+            all.map(|r| self.run_part(&unread, r)).collect()
         } else {
-            at_once(&mut ranges, |r| self.run_part(job, &unread, r))
+            at_once(&mut ranges, |r| self.run_part(&unread, r))
         };
         let mut failed = results.into_iter().find_map(Result::err);
         let mut work = Work::default();
         ranges.iter().for_each(|r| work.add(&r.work));
         unread.count_in(&mut work);
-        if failed.is_none() && self.c.options.compaction_verify_record_count {
+        if failed.is_none() && self.lsm.c.options.compaction_verify_record_count {
             let stored = ranges.iter().map(|r| r.outputs.stored()).sum();
             // Nobody knows what was read if a filter skipped entries.
             let inputs = (work.entries_in).map_or(Ok(()), |read| check_inputs(expected, read));
@@ -473,7 +299,7 @@ impl Engine {
                 ids.insert(0);
             }
             let paths = &job.family.cache.paths;
-            let mut synced = ids.iter().map(|id| self.c.dirs.sync(paths.dir(*id)));
+            let mut synced = ids.iter().map(|id| self.lsm.c.dirs.sync(paths.dir(*id)));
             failed = synced.find_map(Result::err);
         }
         let mut done = Rewritten {
@@ -489,7 +315,7 @@ impl Engine {
         if let Some(e) = failed {
             for r in ranges {
                 for blob in &r.blobs {
-                    self.discard_blob_file(&job.family, blob.number);
+                    self.lsm.discard_blob_file(&job.family, blob.number);
                 }
                 r.outputs.remove_all();
             }
@@ -504,20 +330,20 @@ impl Engine {
     }
 
     /// Works on one range, and tells listeners; see [`Self::rewrite_range`].
-    fn run_part(
-        self: &Arc<Self>,
-        job: &CompactionJob,
-        unread: &Unread,
-        range: &mut Range<'_>,
-    ) -> Result<()> {
+    fn run_part(&self, unread: &Unread, range: &mut Range<'_>) -> Result<()> {
+        let job = self.job;
         let _activity = ReadActivity::Compaction.enter();
-        self.reporter.note_part_begin(job, range.part);
-        let clock = &self.c.env.clock;
-        let times_cpu = self.reporter.statistics().is_some_and(|s| s.wants_times());
-        let times_cpu = times_cpu || self.is_heard(job);
+        self.lsm.reporter.note_part_begin(job, range.part);
+        let clock = &self.lsm.c.env.clock;
+        let times_cpu = self
+            .lsm
+            .reporter
+            .statistics()
+            .is_some_and(|s| s.wants_times());
+        let times_cpu = times_cpu || job.is_heard(&self.lsm.reporter);
         let cpu_began = times_cpu.then(|| clock.thread_cpu_nanos());
         let started = clock.monotonic_nanos();
-        let result = self.rewrite_range(job, unread, range);
+        let result = self.rewrite_range(unread, range);
         range.work.entries_out = range.outputs.entries();
         range.work.dropped_ranges = range.outputs.dropped_ranges();
         range.work.io = range.outputs.io_nanos();
@@ -531,22 +357,18 @@ impl Engine {
             files: &files,
             blobs: &range.blobs,
             work: &range.work,
-            elapsed_micros: (self.c.env.clock.monotonic_nanos() - started) / 1000,
+            elapsed_micros: (self.lsm.c.env.clock.monotonic_nanos() - started) / 1000,
         };
-        self.reporter.note_part_end(job, &done);
+        self.lsm.reporter.note_part_end(job, &done);
         result
     }
 
     /// Works on one range, and notes what was read, however it ends.
-    fn rewrite_range(
-        self: &Arc<Self>,
-        job: &CompactionJob,
-        unread: &Unread,
-        range: &mut Range<'_>,
-    ) -> Result<()> {
+    fn rewrite_range(&self, unread: &Unread, range: &mut Range<'_>) -> Result<()> {
+        let job = self.job;
         let (family, plan) = (&job.family, &job.plan);
-        let input = MergingIter::new(family.comparator.clone(), self.sources(job, unread)?);
-        let snapshots = self.c.snapshots.sequences();
+        let input = MergingIter::new(family.comparator.clone(), self.sources(unread)?);
+        let snapshots = self.lsm.c.snapshots.sequences();
         let mut ranges = CompactionRangeDels::new(family.comparator.clone(), snapshots.clone());
         add_tombstones(&mut ranges, plan, &family.comparator, job.trim.as_ref());
         let history_low = &family.superversion.load().version.history_low.clone();
@@ -574,7 +396,7 @@ impl Engine {
             comparator: family.comparator.clone(),
             merge_operator: family.merge_operator.clone(),
             snapshots,
-            conflicts_from: self.c.snapshots.oldest_for_conflicts(),
+            conflicts_from: self.lsm.c.snapshots.oldest_for_conflicts(),
             bottommost: plan.bottommost,
             below: Some(Below::new(
                 version.clone(),
@@ -589,13 +411,13 @@ impl Engine {
             version,
             filter: filter.map(|f| (f, start_level)),
             end: range.end.map(<[u8]>::to_vec),
-            enforce_single_deletes: self.c.options.enforce_single_del_contracts,
+            enforce_single_deletes: self.lsm.c.options.enforce_single_del_contracts,
             trim: job.trim.clone(),
-            counts: self.is_heard(job),
+            counts: job.is_heard(&self.lsm.reporter),
         };
         let mut iter = CompactionIter::new(input, settings);
         let outputs = &mut range.outputs;
-        let result = self.write_range(job, range.start, &mut iter, outputs);
+        let result = self.write_range(range.start, &mut iter, outputs);
         range.work.entries_in = iter.input_entries();
         range.work.dropped = iter.dropped();
         range.work.counts = iter.counts();
@@ -616,7 +438,6 @@ impl Engine {
     /// Hands what an iterator yields from `start` on to the outputs.
     fn write_range(
         &self,
-        job: &CompactionJob,
         start: Option<&[u8]>,
         iter: &mut CompactionIter,
         outputs: &mut Placed<'_>,
@@ -625,7 +446,7 @@ impl Engine {
             None => iter.seek_to_first()?,
             Some(key) => iter.seek(key)?,
         }
-        let every = match job.family.filters.is_set() {
+        let every = match self.job.family.filters.is_set() {
             true => CHECK_EVERY_FILTERED,
             false => CHECK_EVERY,
         };
@@ -635,33 +456,24 @@ impl Engine {
             iter.next()?;
             n += 1;
             if n.is_multiple_of(every) {
-                self.check_on(job)?;
+                self.check_on()?;
                 let now = iter.input_entries().unwrap_or(n);
-                job.progress.add(now.saturating_sub(read));
+                self.job.progress.add(now.saturating_sub(read));
                 read = now;
             }
         }
         outputs.finish(iter.ranges())?;
-        if self.c.options.compaction_verify_record_count {
+        if self.lsm.c.options.compaction_verify_record_count {
             iter.check(outputs.entries())?;
         }
         Ok(())
     }
 
-    /// Returns whether somebody hears in detail what a job does.
-    pub(super) fn is_heard(&self, job: &CompactionJob) -> bool {
-        !self.reporter.listeners().is_empty() || job.told.is_some()
-    }
-
-    /// Returns whether somebody counts what a job drops.
-    pub(super) fn counts_of(&self, job: &CompactionJob) -> bool {
-        self.reporter.statistics().is_some() || self.is_heard(job)
-    }
-
     /// The inputs of a job that are read as streams, newer ones first.
-    fn sources(&self, job: &CompactionJob, unread: &Unread) -> Result<Vec<Source>> {
+    fn sources(&self, unread: &Unread) -> Result<Vec<Source>> {
+        let job = self.job;
         let family = &job.family;
-        let own = job.own_readers(&self.c);
+        let own = job.own_readers(&self.lsm.c);
         let cache = own.as_ref().unwrap_or(&family.cache);
         let params = ReadParams {
             fill_cache: false,
@@ -670,7 +482,7 @@ impl Engine {
             bypass_cache: true,
             prefetch: true,
             rate_priority: Some(self.compaction_priority()),
-            is_counted: self.reporter.statistics().is_some(),
+            is_counted: self.lsm.reporter.statistics().is_some(),
             activity: ReadActivity::Compaction,
             ..ReadParams::default()
         };
@@ -700,23 +512,24 @@ impl Engine {
     }
 
     fn split_limits(&self) -> SplitLimits {
-        let running = self.state.lock().jobs.compactions_running();
+        let running = self.lsm.state.lock().jobs.compactions_running();
         SplitLimits {
-            subcompactions: self.options().max_subcompactions,
-            free_jobs: self.max_compactions().saturating_sub(running) as u64,
+            subcompactions: self.lsm.options().max_subcompactions,
+            free_jobs: self.lsm.max_compactions().saturating_sub(running) as u64,
         }
     }
 
     /// Returns whether a job is to be given up: the database closes, or a caller does not want it any more.
-    fn check_on(&self, job: &CompactionJob) -> Result<()> {
-        if self.stopping() {
+    fn check_on(&self) -> Result<()> {
+        let job = self.job;
+        if self.lsm.stopping() {
             return Err(Error::shutdown("compaction abandoned"));
         }
-        if self.switches.all_are_off() {
+        if self.lsm.switches.all_are_off() {
             return Err(compaction_aborted());
         }
         if job.plan.reason == CompactionReason::ManualCompaction
-            && self.switches.manual_is_off(job.canceled.as_deref())
+            && self.lsm.switches.manual_is_off(job.canceled.as_deref())
         {
             return Err(manual_paused());
         }
@@ -725,12 +538,15 @@ impl Engine {
 
     /// Bytes read at a time from each input of a compaction; 0 for one block after the other, growing.
     fn compaction_readahead(&self) -> usize {
-        self.options().compaction_readahead_size.min(READAHEAD_MAX) as usize
+        self.lsm
+            .options()
+            .compaction_readahead_size
+            .min(READAHEAD_MAX) as usize
     }
 
     /// Priority of a compaction's reads and writes with the rate limiter.
     fn compaction_priority(&self) -> IoPriority {
-        if self.is_held_up() {
+        if self.lsm.is_held_up() {
             IoPriority::User
         } else {
             IoPriority::Low
@@ -767,21 +583,4 @@ struct Range<'a> {
     /// Its place among the ranges of the job, from 0.
     part: u64,
     times: JobTimes,
-}
-
-/// Bytes of level 0 that a plan takes out of it. With leveled compaction, what is merged within level 0 stays; elsewhere
-/// it is a sorted run less.
-fn level0_bytes(plan: &CompactionPlan, settings: &FamilySettings) -> u64 {
-    let leaves = plan.output_level > 0 || settings.levels.style != CompactionStyle::Level;
-    let inputs = plan.inputs.iter().filter(|i| i.0 == 0 && leaves);
-    inputs.flat_map(|i| &i.1).map(|f| f.size).sum()
-}
-
-/// Bytes that a plan may write at most.
-fn room_for(plan: &CompactionPlan) -> u64 {
-    if plan.is_trivial_move || plan.only_deletes {
-        0
-    } else {
-        plan.input_bytes()
-    }
 }

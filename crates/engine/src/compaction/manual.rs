@@ -1,12 +1,15 @@
-//! `compact_range`: flushes, then compacts a key range level by level down to the deepest. In universal
+//! `compact_range`, without its flush: compacts a key range level by level down to the deepest. In universal
 //! compaction everything goes into the last level at once, in FIFO compaction what is due is done once,
 //! whatever the range.
 
 use super::blob_gc::BlobGcChoice;
+use super::compactor::Compactor;
+use super::files::KeyRange;
 use super::job::{CompactionJob, compaction_aborted, manual_paused};
+use super::pause::WorkControl;
+use super::refit::Refit;
 use super::trim::Trim;
-use crate::core::{Engine, Family, settle_move};
-use crate::listener::FlushReason;
+use crate::core::{Family, Lsm, settle_move};
 use crate::options::{CompactionStyle, FlushOptions};
 use crate::picker::{
     ManualOutcome, ManualPick, ManualRange, PickerInput, pick, pick_manual_range,
@@ -16,6 +19,7 @@ use crate::version::{LevelTargets, Version};
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, MAX_SEQUENCE, Result, keys};
 use spanlith_table::ReadParams;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -58,12 +62,13 @@ pub struct CompactRangeOptions {
     pub canceled: Option<Arc<AtomicBool>>,
 }
 
-/// A manual compaction in progress.
-struct Manual<'a> {
+/// A manual compaction: made, given a flush if it needs one, and run.
+pub(crate) struct ManualCompaction<'a> {
+    lsm: &'a Lsm,
     family: &'a Arc<Family>,
     options: &'a CompactRangeOptions,
-    begin: Option<&'a [u8]>,
-    end: Option<&'a [u8]>,
+    begin: Option<Cow<'a, [u8]>>,
+    end: Option<Cow<'a, [u8]>>,
     /// Versions that go.
     trim: Option<Trim>,
 }
@@ -76,78 +81,29 @@ enum Output {
     Base,
 }
 
-impl Engine {
-    /// Compacts all entries with `begin ≤ key ≤ end` (`None`: unbounded) into the deepest level.
-    pub(crate) fn compact_range(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        begin: Option<&[u8]>,
-        end: Option<&[u8]>,
-        options: &CompactRangeOptions,
-    ) -> Result<()> {
-        self.compact_and_trim(family, (begin, end), options, None)
-    }
-
-    /// Refuses a family of which [`Self::trim_history`] could not drop everything.
-    pub(crate) fn check_trim(&self, family: &Family, timestamp: &[u8]) -> Result<()> {
-        let settings = family.settings();
-        let size = family.comparator.timestamp_size();
-        if timestamp.len() != size {
-            return Err(Error::invalid_argument(format!(
-                "trim_ts has {} bytes, timestamps of column family '{}' have {size}",
-                timestamp.len(),
-                family.name
-            )));
-        }
-        if !settings.options.persist_user_defined_timestamps {
-            return Err(Error::not_supported(format!(
-                "trimming the history of column family '{}', whose tables have no timestamps",
-                family.name
-            )));
-        }
-        match settings.levels.style {
-            CompactionStyle::Level | CompactionStyle::Universal => Ok(()),
-            CompactionStyle::Fifo | CompactionStyle::None => Err(Error::not_supported(format!(
-                "trimming the history of column family '{}', whose compactions do not rewrite all tables",
-                family.name
-            ))),
-        }
-    }
-
-    /// Rewrites all tables of a family without the versions that have a later timestamp. Requires: as
-    /// [`Self::check_trim`] says.
-    pub(crate) fn trim_history(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        timestamp: &[u8],
-    ) -> Result<()> {
-        let options = CompactRangeOptions {
-            exclusive: true,
-            bottommost: BottommostCompaction::Force,
-            ..CompactRangeOptions::default()
-        };
-        self.compact_and_trim(family, (None, None), &options, Some(Trim::after(timestamp)))
-    }
-
-    fn compact_and_trim(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        (begin, end): (Option<&[u8]>, Option<&[u8]>),
-        options: &CompactRangeOptions,
-        trim: Option<Trim>,
-    ) -> Result<()> {
-        self.writable()?;
-        if self.switches.all_are_off() {
+impl<'a> ManualCompaction<'a> {
+    /// That of all entries with `begin ≤ key ≤ end` (`None`: unbounded). Raises `full_history_ts_low` if the options say so.
+    ///
+    /// # Errors
+    /// `Incomplete` if compactions are held back; `InvalidArgument` and `NotSupported` for options that cannot be
+    /// followed; of raising the bound.
+    pub(crate) fn new(
+        lsm: &'a Lsm,
+        family: &'a Arc<Family>,
+        (begin, end): KeyRange<'a>,
+        options: &'a CompactRangeOptions,
+    ) -> Result<Self> {
+        lsm.writable()?;
+        if lsm.switches.all_are_off() {
             return Err(compaction_aborted());
         }
-        if self.switches.manual_is_off(options.canceled.as_deref()) {
+        if lsm.switches.manual_is_off(options.canceled.as_deref()) {
             return Err(manual_paused());
         }
         if options.target_path_id as usize >= family.cache.paths.count() {
             return Err(Error::invalid_argument("Invalid target path ID"));
         }
-        let style = family.settings().levels.style;
-        if options.change_level && style == CompactionStyle::Fifo {
+        if options.change_level && family.settings().levels.style == CompactionStyle::Fifo {
             return Err(Error::not_supported(
                 "FIFO compaction does not support change_level.",
             ));
@@ -158,76 +114,94 @@ impl Engine {
                     "Cannot specify compaction range with full_history_ts_low",
                 ));
             }
-            self.increase_history_low(family, low)?;
+            lsm.increase_history_low(family, low)?;
         }
-        // In front of all versions of the first key, behind all of the last.
-        let (begin, end) = (family.pad(begin, 0xff), family.pad(end, 0));
-        let (begin, end) = (begin.as_deref(), end.as_deref());
-        if in_memtables(family, begin, end) {
-            let families = std::slice::from_ref(family);
-            let flush = FlushOptions {
-                allow_write_stall: options.allow_write_stall,
-                ..FlushOptions::default()
-            };
-            self.flush_for(FlushReason::ManualCompaction, families, flush)?;
-        }
-        self.reporter
-            .count_superversion(&family.superversion.load_full());
-        self.reporter.tick(Ticker::NumberSuperversionReleases);
-        let manual = Manual {
+        Ok(Self {
+            lsm,
             family,
             options,
-            begin,
-            end,
-            trim,
-        };
+            // In front of all versions of the first key, behind all of the last.
+            begin: family.pad(begin, 0xff),
+            end: family.pad(end, 0),
+            trim: None,
+        })
+    }
+
+    /// Drops versions on the way. Requires: no range.
+    pub(crate) fn trimming(mut self, trim: Option<Trim>) -> Self {
+        self.trim = trim;
+        self
+    }
+
+    /// Returns how to flush the family before this runs, if a memtable holds a key of the range.
+    pub(crate) fn flush_before(&self) -> Option<FlushOptions> {
+        let is_needed = in_memtables(self.family, self.begin.as_deref(), self.end.as_deref());
+        is_needed.then(|| FlushOptions {
+            allow_write_stall: self.options.allow_write_stall,
+            ..FlushOptions::default()
+        })
+    }
+
+    /// Compacts the range into the deepest level, and lists the files in another one if the options say so.
+    ///
+    /// # Errors
+    /// Of the compactions; `ShutdownInProgress`; `Incomplete` if this one was called off.
+    pub(crate) fn run(self) -> Result<()> {
+        let (lsm, options) = (self.lsm, self.options);
+        lsm.reporter
+            .count_superversion(&self.family.superversion.load_full());
+        lsm.reporter.tick(Ticker::NumberSuperversionReleases);
         {
-            let mut state = self.state.lock();
+            let mut state = lsm.state.lock();
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
             state.jobs.begin_manual(options.exclusive);
         }
-        let result = match style {
-            CompactionStyle::Universal | CompactionStyle::Fifo => {
-                self.compact_whole(&manual, style)
+        let result = match self.family.settings().levels.style {
+            style @ (CompactionStyle::Universal | CompactionStyle::Fifo) => {
+                self.compact_whole(style)
             }
             CompactionStyle::None => Ok(None),
-            CompactionStyle::Level => self.compact_levels(&manual),
+            CompactionStyle::Level => self.compact_levels(),
         };
         {
-            let mut state = self.state.lock();
+            let mut state = lsm.state.lock();
             state.jobs.end_manual(options.exclusive);
-            self.schedule(&mut state);
+            lsm.schedule(&mut state);
         }
-        self.state.notify_all();
-        self.purge_and_log();
-        let Some(level) = result? else {
-            return Ok(());
-        };
-        if options.change_level {
-            self.disable_manual_compaction();
-            let moved = self.pause_background_work().and_then(|()| {
-                let moved = self.refit_level(family, level, options.target_level);
-                self.continue_background_work()?;
-                moved
-            });
-            self.switches.enable_manual();
-            moved?;
+        lsm.state.notify_all();
+        lsm.purge_obsolete();
+        match result? {
+            Some(level) if options.change_level => self.change_level(level),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Lists the files of a level in the one that the options name, while nothing else runs.
+    fn change_level(&self, level: usize) -> Result<()> {
+        let work = WorkControl::new(self.lsm);
+        work.disable_manual();
+        let moved = work.pause().and_then(|()| {
+            let refit = Refit::new(self.lsm, self.family, level, self.options.target_level);
+            let moved = refit.run();
+            work.unpause()?;
+            moved
+        });
+        work.enable_manual();
+        moved
     }
 
     /// Compacts down level by level; returns the last level, `None` if the range holds nothing.
-    fn compact_levels(self: &Arc<Self>, manual: &Manual<'_>) -> Result<Option<usize>> {
-        let view = manual.family.superversion.load();
+    fn compact_levels(&self) -> Result<Option<usize>> {
+        let view = self.family.superversion.load();
         let version = view.version.clone();
         let dynamic = view.settings.levels.level_compaction_dynamic_level_bytes;
         drop(view);
         let levels = version.num_levels();
         let mut first = None;
         for level in 0..version.num_non_empty_levels() {
-            if self.has_keys(manual, &version, level)? {
+            if self.has_keys(&version, level)? {
                 first = Some(level);
                 break;
             }
@@ -236,17 +210,14 @@ impl Engine {
         let Some(mut level) = first else {
             return Ok(None);
         };
-        let own_from = self.catalog.next_file();
+        let own_from = self.lsm.catalog.next_file();
         loop {
             if level > 0 {
                 let deepest = if dynamic {
                     levels
                 } else {
-                    let state = self.state.lock();
-                    state
-                        .alive(manual.family.id)?
-                        .version
-                        .num_non_empty_levels()
+                    let state = self.lsm.state.lock();
+                    state.alive(self.family.id)?.version.num_non_empty_levels()
                 };
                 if level + 1 >= deepest {
                     break;
@@ -257,28 +228,29 @@ impl Engine {
             } else {
                 Output::Level(level + 1)
             };
-            level = self.compact_level(manual, level, output, None)?;
+            level = self.compact_level(level, output, None)?;
         }
-        let again = match manual.options.bottommost {
+        let again = match self.options.bottommost {
             BottommostCompaction::Skip => false,
-            BottommostCompaction::IfHaveCompactionFilter => manual.family.filters.is_set(),
+            BottommostCompaction::IfHaveCompactionFilter => self.family.filters.is_set(),
             BottommostCompaction::Force | BottommostCompaction::ForceOptimized => true,
         };
         if again {
-            let keep_own = manual.options.bottommost != BottommostCompaction::Force;
+            let keep_own = self.options.bottommost != BottommostCompaction::Force;
             let own_from = keep_own.then_some(own_from);
-            self.compact_level(manual, level, Output::Level(level), own_from)?;
+            self.compact_level(level, Output::Level(level), own_from)?;
         }
         Ok(Some(level))
     }
 
     /// Returns whether a level holds entries of the range. Only with both ends given, tables are looked into.
-    fn has_keys(&self, manual: &Manual<'_>, version: &Version, level: usize) -> Result<bool> {
-        let files = version.overlapping(level, manual.begin, manual.end);
-        let (Some(begin), Some(end)) = (manual.begin, manual.end) else {
+    fn has_keys(&self, version: &Version, level: usize) -> Result<bool> {
+        let (begin, end) = (self.begin.as_deref(), self.end.as_deref());
+        let files = version.overlapping(level, begin, end);
+        let (Some(begin), Some(end)) = (begin, end) else {
             return Ok(!files.is_empty());
         };
-        let family = manual.family;
+        let family = self.family;
         let partition = family.settings().levels.partition_prefix;
         if let Some(len) = partition
             && files.iter().any(|f| {
@@ -311,25 +283,21 @@ impl Engine {
 
     /// Compacts everything in one plan; returns the last level. With one level only if the range holds
     /// something, as in RocksDB.
-    fn compact_whole(
-        self: &Arc<Self>,
-        manual: &Manual<'_>,
-        style: CompactionStyle,
-    ) -> Result<Option<usize>> {
-        let version = manual.family.superversion.load().version.clone();
+    fn compact_whole(&self, style: CompactionStyle) -> Result<Option<usize>> {
+        let version = self.family.superversion.load().version.clone();
         let last = version.num_levels() - 1;
         let is_universal = style == CompactionStyle::Universal;
-        if is_universal && last == 0 && !self.has_keys(manual, &version, 0)? {
+        if is_universal && last == 0 && !self.has_keys(&version, 0)? {
             return Ok(None);
         }
         drop(version);
-        if let Some(f) = self.state.lock().family_mut(manual.family.id) {
+        if let Some(f) = self.lsm.state.lock().family_mut(self.family.id) {
             // A file that is due by its age is due now, not when the last file came.
-            f.compaction.judge_at(self.c.env.clock.now_seconds());
+            f.compaction.judge_at(self.lsm.c.env.clock.now_seconds());
         }
-        self.run_step(manual, |input| {
+        self.run_step(|input| {
             let plan = if is_universal {
-                match pick_universal_whole(input, manual.options.target_path_id) {
+                match pick_universal_whole(input, self.options.target_path_id) {
                     None => return ManualOutcome::Conflict,
                     Some(plan) => plan,
                 }
@@ -348,16 +316,15 @@ impl Engine {
 
     /// Compacts what the range holds in one level into another; returns the other.
     fn compact_level(
-        self: &Arc<Self>,
-        manual: &Manual<'_>,
+        &self,
         level: usize,
         output: Output,
         first_own_file: Option<u64>,
     ) -> Result<usize> {
-        let mut from = manual.begin.map(<[u8]>::to_vec);
+        let mut from = self.begin.as_deref().map(<[u8]>::to_vec);
         let mut to = level;
         loop {
-            let next = self.run_step(manual, |input| {
+            let next = self.run_step(|input| {
                 let output_level = match output {
                     Output::Level(output) => output,
                     Output::Base => LevelTargets::compute(input.version, input.options).base_level,
@@ -366,9 +333,9 @@ impl Engine {
                 let range = ManualRange {
                     level,
                     output_level,
-                    output_path: manual.options.target_path_id,
+                    output_path: self.options.target_path_id,
                     begin: from.as_deref(),
-                    end: manual.end,
+                    end: self.end.as_deref(),
                     first_own_file,
                 };
                 pick_manual_range(input, &range)
@@ -383,36 +350,36 @@ impl Engine {
     /// Picks one step of a manual compaction, as soon as nothing is in its way, and carries it out. Returns
     /// the key at which the next one begins, if there is one.
     fn run_step(
-        self: &Arc<Self>,
-        manual: &Manual<'_>,
+        &self,
         mut pick: impl FnMut(&PickerInput<'_>) -> ManualOutcome,
     ) -> Result<Option<Vec<u8>>> {
-        let (family, options) = (manual.family, manual.options);
+        let (family, options) = (self.family, self.options);
+        let compactor = Compactor::new(self.lsm);
         loop {
-            let mut state = self.state.lock();
+            let mut state = self.lsm.state.lock();
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if self.switches.all_are_off() {
+            if self.lsm.switches.all_are_off() {
                 return Err(compaction_aborted());
             }
-            if self.switches.manual_is_off(options.canceled.as_deref()) {
+            if self.lsm.switches.manual_is_off(options.canceled.as_deref()) {
                 return Err(manual_paused());
             }
             let excluded = state.jobs.has_exclusive() && !options.exclusive;
             if (options.exclusive || excluded) && state.jobs.compactions_running() > 0 {
                 // Jobs that began before; no automatic ones start while `manual` counts.
-                drop(self.wait_changed(state));
+                drop(self.lsm.wait_changed(state));
                 continue;
             }
             let f = state.alive(family.id)?;
-            let mut picked = match pick(&f.picker_input(&self.times, &self.options())) {
+            let mut picked = match pick(&f.picker_input(&self.lsm.times, &self.lsm.options())) {
                 ManualOutcome::Nothing => return Ok(None),
                 ManualOutcome::Conflict if state.jobs.compactions_running() > 0 => {
-                    drop(self.wait_changed(state));
+                    drop(self.lsm.wait_changed(state));
                     continue;
                 }
                 ManualOutcome::Conflict => {
@@ -424,20 +391,20 @@ impl Engine {
                 ManualOutcome::Pick(pick) => *pick,
             };
             // A file that is moved keeps what is to go.
-            picked.plan.is_trivial_move &= manual.trim.is_none();
+            picked.plan.is_trivial_move &= self.trim.is_none();
             settle_move(&f.version, &family.cache.paths, &mut picked.plan);
-            let job = self.start_plan(&mut state, family.id, picked.plan);
+            let job = compactor.start(&mut state, family.id, picked.plan);
             drop(state);
             if let Some(job) = job {
                 let job = CompactionJob {
                     max_subcompactions: options.max_subcompactions,
                     blob_gc: options.blob_gc,
                     canceled: options.canceled.clone(),
-                    trim: manual.trim.clone(),
+                    trim: self.trim.clone(),
                     ..job
                 };
-                let result = self.run_plan_for_caller(&job);
-                self.end_plan(&job);
+                let result = compactor.run_for_caller(&job);
+                compactor.end(&job);
                 result?;
             }
             return Ok(picked.next_begin);

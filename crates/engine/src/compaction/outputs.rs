@@ -5,8 +5,8 @@ use super::balance::plant;
 use super::job::CompactionJob;
 use super::units::tombstone_starts;
 use crate::core::{
-    CoveredBytes, Engine, NewTable, Recheck, SeqnoTimes, bottommost_compression_options,
-    codec_choice, path_of_output,
+    CoveredBytes, Lsm, NewTable, Recheck, SeqnoTimes, bottommost_compression_options, codec_choice,
+    path_of_output,
 };
 use crate::filter::TableCreation;
 use crate::output::{TableEnd, TableOutput, TableTarget, builder_options};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Outputs of a job to one level, or of one range of a job that is split.
 pub(super) struct Outputs<'a> {
-    engine: &'a Engine,
+    lsm: &'a Lsm,
     job: &'a CompactionJob,
     /// The level that the outputs go to.
     level: usize,
@@ -70,7 +70,7 @@ impl<'a> Outputs<'a> {
     /// The outputs to `level` of the keys from `start` on and before `end`; `None` is open. Of the range
     /// tombstones those with the numbers `tombstones` belong there.
     pub(super) fn new(
-        engine: &'a Engine,
+        lsm: &'a Lsm,
         job: &'a CompactionJob,
         (level, tombstones): (usize, RangeInclusive<SequenceNumber>),
         start: Option<&[u8]>,
@@ -95,12 +95,12 @@ impl<'a> Outputs<'a> {
             .map(|f| f.ancester_time())
             .filter(|&t| t > 0)
             .min()
-            .unwrap_or_else(|| engine.c.env.clock.now_seconds());
+            .unwrap_or_else(|| lsm.c.env.clock.now_seconds());
         let epoch = files().map(|f| f.epoch_number).min().unwrap_or(0);
         let limit = |key| before_versions(comparator, comparator.strip_timestamp(key));
         let (lower, upper) = (start.map(limit), end.map(limit));
         Self {
-            engine,
+            lsm,
             job,
             level,
             tombstones,
@@ -124,7 +124,7 @@ impl<'a> Outputs<'a> {
             times: None,
             path_id: plan.output_path,
             io_times: (job.settings.options.report_bg_io_stats)
-                .then(|| Arc::new(IoTimes::new(engine.c.env.clock.clone()))),
+                .then(|| Arc::new(IoTimes::new(lsm.c.env.clock.clone()))),
         }
     }
 
@@ -211,20 +211,20 @@ impl<'a> Outputs<'a> {
     }
 
     fn start_file(&mut self) -> Result<()> {
-        let number = self.engine.catalog.new_file_number();
+        let number = self.lsm.catalog.new_file_number();
         let plan = &self.job.plan;
         self.path_id = path_of_output(
-            self.engine,
+            self.lsm,
             &self.job.family,
             (self.level, number),
             plan.input_bytes().min(plan.max_output_file_size),
             plan.output_path,
         );
         let path = self.job.family.table_path(number, self.path_id);
-        let engine = self.engine;
+        let lsm = self.lsm;
         let mut options = builder_options(
-            &self.engine.c,
-            &self.engine.reporter,
+            &self.lsm.c,
+            &self.lsm.reporter,
             &self.job.family,
             &self.job.settings,
             number,
@@ -232,7 +232,7 @@ impl<'a> Outputs<'a> {
             self.ancester_time,
         );
         options.newest_key_time = self.newest_key_time;
-        options.counters = engine.reporter.write_counters(TableCreation::Compaction);
+        options.counters = lsm.reporter.write_counters(TableCreation::Compaction);
         options.hash_contents = Recheck::of_compaction(&self.job.settings.options).contents;
         options.filter_level = self.level as i32;
         // Reads that come down to the last level are expected to find their key there.
@@ -250,7 +250,7 @@ impl<'a> Outputs<'a> {
         };
         let table = self
             .open
-            .insert(TableOutput::create(engine, &target, options)?);
+            .insert(TableOutput::create(lsm, &target, options)?);
         if self.job.settings.levels.blob_budget.is_some() {
             table.record_blob_refs();
         }
@@ -281,7 +281,7 @@ impl<'a> Outputs<'a> {
             let number = table.number();
             table.abandon();
             let path = self.job.family.table_path(number, self.path_id);
-            self.engine.c.purge.discard(number, &path);
+            self.lsm.c.purge.discard(number, &path);
             return Ok(());
         }
         let job = self.job;
@@ -289,12 +289,12 @@ impl<'a> Outputs<'a> {
             family: &job.family,
             level: self.level,
             ancester_time: self.ancester_time,
-            created: self.engine.c.env.clock.now_seconds(),
+            created: self.lsm.c.env.clock.now_seconds(),
             times: self.times.as_deref(),
             checks: Recheck::of_compaction(&job.settings.options),
             path_id: self.path_id,
         };
-        let table = table.finish(self.engine, &end, |file| {
+        let table = table.finish(self.lsm, &end, |file| {
             file.oldest_ancester_time = self.ancester_time_of(file);
             file.epoch_number = self.epoch;
             file.temperature = job.output_temperature(self.level);
@@ -346,7 +346,7 @@ impl<'a> Outputs<'a> {
             settled_up_to: self.settled_up_to,
             drops_settled: plan.bottommost,
         };
-        if plan.bottommost && self.engine.counts_of(self.job) {
+        if plan.bottommost && self.job.is_counted(&self.lsm.reporter) {
             let all = OutputBounds {
                 drops_settled: false,
                 ..part
@@ -414,7 +414,7 @@ impl<'a> Outputs<'a> {
         }
         for (n, path_id) in &self.created {
             let path = self.job.family.table_path(*n, *path_id);
-            self.engine.c.purge.discard(*n, &path);
+            self.lsm.c.purge.discard(*n, &path);
         }
     }
 }

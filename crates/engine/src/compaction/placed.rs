@@ -7,7 +7,7 @@
 
 use super::job::CompactionJob;
 use super::outputs::Outputs;
-use crate::core::{Engine, JobTimes, NewTable, SeqnoTimes};
+use crate::core::{JobTimes, Lsm, NewTable, SeqnoTimes};
 use crate::output::{NewBlobFiles, ValueSink};
 use crate::version::{IoNanos, NewFile, Version};
 use spanlith_base::range_del::CompactionRangeDels;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The outputs of a job, or of one range of a job that is split.
 pub(super) struct Placed<'a> {
-    engine: &'a Engine,
+    lsm: &'a Lsm,
     job: &'a CompactionJob,
     /// Where large values go; `None` if they stay in the tables.
     sink: Option<Box<ValueSink<'a>>>,
@@ -34,7 +34,7 @@ struct Proximal<'a> {
 impl<'a> Placed<'a> {
     /// The outputs of the keys from `start` on and before `end`; `None` is open.
     pub(super) fn new(
-        engine: &'a Engine,
+        lsm: &'a Lsm,
         job: &'a CompactionJob,
         times: &JobTimes,
         start: Option<&[u8]>,
@@ -44,23 +44,23 @@ impl<'a> Placed<'a> {
         let Some(proximal) = &job.plan.proximal else {
             let all = (level, 0..=MAX_SEQUENCE);
             return Self {
-                engine,
+                lsm,
                 job,
                 sink: None,
-                main: Outputs::new(engine, job, all, start, end),
+                main: Outputs::new(lsm, job, all, start, end),
                 proximal: None,
             };
         };
         let after = times.proximal_after;
         let above = (proximal.level, after + 1..=MAX_SEQUENCE);
         Self {
-            engine,
+            lsm,
             job,
             sink: None,
-            main: Outputs::new(engine, job, (level, 0..=after), start, end),
+            main: Outputs::new(lsm, job, (level, 0..=after), start, end),
             proximal: Some(Proximal {
                 after,
-                outputs: Outputs::new(engine, job, above, start, end),
+                outputs: Outputs::new(lsm, job, above, start, end),
             }),
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Placed<'a> {
         let collect = job.old_blob_files(version).map(|files| (version, files));
         let family = (&*job.family, &*job.settings);
         let level = job.plan.output_level;
-        self.sink = ValueSink::new(self.engine, family, activity, level, collect)?;
+        self.sink = ValueSink::new(self.lsm, family, activity, level, collect)?;
         Ok(())
     }
 

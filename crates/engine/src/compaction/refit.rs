@@ -1,31 +1,66 @@
 //! Lists the files of a level in another level, without rewriting them.
 
-use crate::core::{Engine, Family};
+use crate::core::{Family, Lsm};
 use crate::version::{LevelTargets, Version, VersionEdit};
 use spanlith_base::{Error, Result};
 use std::sync::Arc;
 
-impl Engine {
-    /// Moves the files of `level` to `target`, or without one to the highest level they fit into.
-    /// Requires: background work is paused. Waits for whoever is about to delete files of `level`.
+/// A move of all files of a level.
+pub(super) struct Refit<'a> {
+    lsm: &'a Lsm,
+    family: &'a Arc<Family>,
+    level: usize,
+    /// Where they go; `None` is the highest level they fit into.
+    target: Option<usize>,
+}
+
+/// Files that nobody else compacts or deletes until they are moved.
+struct Claimed {
+    version: Arc<Version>,
+    to: usize,
+}
+
+impl<'a> Refit<'a> {
+    pub(super) fn new(
+        lsm: &'a Lsm,
+        family: &'a Arc<Family>,
+        level: usize,
+        target: Option<usize>,
+    ) -> Self {
+        Self {
+            lsm,
+            family,
+            level,
+            target,
+        }
+    }
+
+    /// Moves the files. Requires: background work is paused. Waits for whoever is about to delete files of the level.
     ///
     /// # Errors
     /// `NotSupported` if levels between are not empty.
-    pub(super) fn refit_level(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        level: usize,
-        target: Option<usize>,
-    ) -> Result<()> {
-        let mut state = self.state.lock();
+    pub(super) fn run(self) -> Result<()> {
+        let Some(claimed) = self.claim()? else {
+            return Ok(());
+        };
+        let edit = move_edit(&claimed.version, self.level, claimed.to);
+        let moved = self.lsm.log_and_apply(self.family, edit, |_| {});
+        self.release(&claimed);
+        Ok(moved?)
+    }
+
+    /// Waits until the files are free, and claims them; `None` if they are where they belong.
+    fn claim(&self) -> Result<Option<Claimed>> {
+        let (lsm, level) = (self.lsm, self.level);
+        let mut state = lsm.state.lock();
         let (version, to) = loop {
             if state.jobs.is_ingesting() {
-                state = self.wait_changed(state);
+                state = lsm.wait_changed(state);
                 continue;
             }
-            let f = state.alive(family.id)?;
+            let f = state.alive(self.family.id)?;
             let version = f.version.clone();
-            if target.is_some_and(|t| t >= version.num_levels()) {
+            if self.target.is_some_and(|t| t >= version.num_levels()) {
                 return Err(Error::invalid_argument(
                     "Target level exceeds number of levels",
                 ));
@@ -34,9 +69,11 @@ impl Engine {
             if state.jobs.is_refitting() {
                 return Err(Error::not_supported("another thread is refitting"));
             }
-            let to = target.unwrap_or_else(|| highest_fit(&version, &max_bytes, level));
+            let to = self
+                .target
+                .unwrap_or_else(|| highest_fit(&version, &max_bytes, level));
             if to == level {
-                return Ok(());
+                return Ok(None);
             }
             check(&version, level, to)?;
             let busy = version.files(level).iter();
@@ -52,29 +89,32 @@ impl Engine {
             {
                 return Err(e);
             }
-            state = self.wait_changed(state);
+            state = lsm.wait_changed(state);
         };
         // Whoever deletes files leaves these alone now: neither edit would apply after the other.
-        let held = version.files(level);
-        held.iter().for_each(|f| f.set_being_compacted(true));
-        let edit = move_edit(&version, level, to);
+        let held = version.files(level).iter();
+        held.for_each(|f| f.set_being_compacted(true));
         state.jobs.set_refitting(true);
-        drop(state);
-        let moved = self.log_and_apply(family, edit, |_| {});
-        let mut state = self.state.lock();
+        Ok(Some(Claimed { version, to }))
+    }
+
+    /// Gives the files back, moved or not.
+    fn release(&self, claimed: &Claimed) {
+        let Claimed { version, to } = claimed;
+        let lsm = self.lsm;
+        let mut state = lsm.state.lock();
         state.jobs.set_refitting(false);
         // Where files are described anew, the flag is in both descriptions.
-        let now = state.family(family.id).map(|f| f.version.clone());
-        let described = now.iter().flat_map(|now| now.files(to));
+        let now = state.family(self.family.id).map(|f| f.version.clone());
+        let described = now.iter().flat_map(|now| now.files(*to));
         let moved_files = described.filter(|f| version.locate(f.number).is_some());
-        held.iter()
-            .chain(moved_files)
+        let held = version.files(self.level).iter();
+        held.chain(moved_files)
             .for_each(|f| f.set_being_compacted(false));
         // What is due was told without them.
-        self.install_superversion(&mut state, family.id);
+        lsm.install_superversion(&mut state, self.family.id);
         drop(state);
-        self.state.notify_all();
-        Ok(moved?)
+        lsm.state.notify_all();
     }
 }
 
@@ -126,9 +166,9 @@ fn move_edit(version: &Version, level: usize, to: usize) -> VersionEdit {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::Db;
     use spanlith_env::{Env, Executor, FaultFs, FaultRule, JobClass, MemFs, OpClass};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A deletion of files beside it failed with `Cannot delete table file #n from level 6 since it is on
@@ -159,12 +199,13 @@ mod tests {
             false
         }));
         db.pause_background_work().unwrap();
-        db.engine().refit_level(&family, 6, Some(2)).unwrap();
+        let refit = |level, to| Refit::new(db.engine(), &family, level, Some(to)).run();
+        refit(6, 2).unwrap();
         assert_eq!(executor.pending(), 0, "it did not wait");
         assert!(held_while_logged.load(Ordering::Relaxed) > 0);
         let moved = version().files(2)[0].clone();
         assert!(!moved.is_being_compacted());
-        db.engine().refit_level(&family, 2, Some(5)).unwrap();
+        refit(2, 5).unwrap();
         assert_eq!(version().num_files(5), 1);
     }
 }

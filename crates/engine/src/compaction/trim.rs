@@ -4,8 +4,11 @@
 //! A compaction with a [`Trim`] passes over all versions with later timestamps, whatever kind they are, and the range
 //! tombstones among them. What is left stands as if they had never been written.
 
-use spanlith_base::Comparator;
+use super::manual::{BottommostCompaction, CompactRangeOptions};
+use crate::core::Family;
+use crate::options::CompactionStyle;
 use spanlith_base::range_del::{FragmentedTombstones, RangeTombstone};
+use spanlith_base::{Comparator, Error, Result};
 use std::sync::Arc;
 
 /// The last timestamp that counts.
@@ -15,8 +18,47 @@ pub(crate) struct Trim {
 }
 
 impl Trim {
+    /// Drops what is later than `timestamp`, in a family.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if its timestamps have another length; `NotSupported` if its tables have none, or if its
+    /// compactions do not rewrite all tables.
+    pub(crate) fn of(family: &Family, timestamp: &[u8]) -> Result<Self> {
+        let settings = family.settings();
+        let size = family.comparator.timestamp_size();
+        if timestamp.len() != size {
+            return Err(Error::invalid_argument(format!(
+                "trim_ts has {} bytes, timestamps of column family '{}' have {size}",
+                timestamp.len(),
+                family.name
+            )));
+        }
+        if !settings.options.persist_user_defined_timestamps {
+            return Err(Error::not_supported(format!(
+                "trimming the history of column family '{}', whose tables have no timestamps",
+                family.name
+            )));
+        }
+        match settings.levels.style {
+            CompactionStyle::Level | CompactionStyle::Universal => Ok(Self::after(timestamp)),
+            CompactionStyle::Fifo | CompactionStyle::None => Err(Error::not_supported(format!(
+                "trimming the history of column family '{}', whose compactions do not rewrite all tables",
+                family.name
+            ))),
+        }
+    }
+
+    /// How all tables of a family are rewritten without what goes.
+    pub(crate) fn options() -> CompactRangeOptions {
+        CompactRangeOptions {
+            exclusive: true,
+            bottommost: BottommostCompaction::Force,
+            ..CompactRangeOptions::default()
+        }
+    }
+
     /// Drops what is later than `timestamp`. Requires: as many bytes as timestamps of the family have.
-    pub(crate) fn after(timestamp: &[u8]) -> Self {
+    fn after(timestamp: &[u8]) -> Self {
         Self {
             after: timestamp.into(),
         }

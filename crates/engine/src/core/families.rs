@@ -1,11 +1,13 @@
-//! Creates and drops column families, and raises the history that they keep.
+//! Creates and drops column families.
 
 use super::catalog::Urgency;
 use super::directories::create_dir;
 use super::family::{Family, FamilyParts, FamilySettings};
 use super::state::{FamilyState, MemSlot};
 use super::superversion::asks_in_turn;
-use super::{Engine, SuperVersion, gate, worst_stall};
+use super::{
+    Engine, Leadership, LogRetirement, Lsm, SuperVersion, Transactions, gate, worst_stall,
+};
 use crate::blob::{BlobCache, BlobReads, BlobSource, ExpectedFamily};
 use crate::filter::FilterSource;
 use crate::merge::MergeOperator;
@@ -85,22 +87,22 @@ pub(crate) fn family_paths(dir: &Path, request: &FamilyRequest) -> FilePaths {
     paths.with_speed(request.tables.clone())
 }
 
-impl Engine {
-    /// Puts a family together, with an empty memtable.
-    pub(crate) fn new_family(
+impl FamilyRequest {
+    /// Puts the family together, with an empty memtable.
+    pub(crate) fn build(
+        &self,
         c: &super::Components,
         reporter: &super::Reporter,
         id: u32,
-        request: &FamilyRequest,
         version: Version,
         sink: Arc<dyn PurgeSink>,
         log_number: u64,
     ) -> FamilyState {
-        let options = &request.options;
-        let paths = family_paths(&c.dir, request);
-        let settings = FamilySettings::new(options.clone(), request.table_options.clone(), &paths);
-        let mut settings = settings.with_prefix_extractor(request.prefix_extractor.clone());
-        settings.levels.has_compaction_filter = request.filters.is_set();
+        let options = &self.options;
+        let paths = family_paths(&c.dir, self);
+        let settings = FamilySettings::new(options.clone(), self.table_options.clone(), &paths);
+        let mut settings = settings.with_prefix_extractor(self.prefix_extractor.clone());
+        settings.levels.has_compaction_filter = self.filters.is_set();
         settings.levels.path_count = c.resources.paths.len().max(1);
         let settings = Arc::new(settings);
         let cache = Arc::new(TableCache {
@@ -114,7 +116,7 @@ impl Engine {
                     clock: c.env.clock.clone(),
                     lookups: Some(c.watchers.blocks.switch().clone()),
                 }),
-                ..super::reader_options(request, &c.io)
+                ..super::reader_options(self, &c.io)
             },
             read_options: ArcCell::new(Arc::new(super::table_read_options(
                 &settings.table_options,
@@ -138,13 +140,13 @@ impl Engine {
             ExpectedFamily::Id(id),
             BLOB_FILES_OPEN_MAX,
         );
-        let values = (request.blob_cache.clone())
+        let values = (self.blob_cache.clone())
             .map(|cache| BlobCache::new(cache, reporter.shared_statistics()));
         let reads = BlobReads::new(c.env.clock.clone());
         let blobs = blobs.with_statistics(reporter.shared_statistics());
         let blobs = Arc::new(blobs.with_cache(values).counting(reads));
         c.purge.close_in(&blobs);
-        let mem = settings.new_memtable(&request.comparator);
+        let mem = settings.new_memtable(&self.comparator);
         let version = Arc::new(version);
         let superversion = SuperVersion {
             mem: mem.clone(),
@@ -157,79 +159,63 @@ impl Engine {
         };
         let family = Family::new(FamilyParts {
             id,
-            name: request.name.clone(),
-            comparator: request.comparator.clone(),
-            merge_operator: request.merge_operator.clone(),
-            filters: request.filters.clone(),
-            collectors: request.collectors.clone(),
+            name: self.name.clone(),
+            comparator: self.comparator.clone(),
+            merge_operator: self.merge_operator.clone(),
+            filters: self.filters.clone(),
+            collectors: self.collectors.clone(),
             cache,
             blobs,
             superversion,
-            times: request.times.clone(),
+            times: self.times.clone(),
             sink,
         });
         FamilyState::new(family, settings, mem, version, log_number)
     }
+}
 
-    /// Raises the family's `full_history_ts_low`.
-    pub(crate) fn increase_history_low(
-        self: &Arc<Self>,
-        family: &Arc<Family>,
-        low: &[u8],
-    ) -> Result<()> {
-        self.writable()?;
-        let c = &family.comparator;
-        if c.timestamp_size() == 0 {
-            let text = "Timestamp is not enabled in this column family";
-            return Err(Error::invalid_argument(text));
+/// Creates and drops families.
+pub(crate) struct FamilyChanges<'a> {
+    lsm: &'a Lsm,
+    leader: &'a Leadership,
+    transactions: &'a Transactions,
+}
+
+impl<'a> FamilyChanges<'a> {
+    /// Those of a database.
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            lsm: engine.lsm(),
+            leader: &engine.leader,
+            transactions: &engine.transactions,
         }
-        if c.timestamp_size() != low.len() {
-            return Err(Error::invalid_argument("ts_low size mismatch"));
-        }
-        let known = family.superversion.load().version.history_low.clone();
-        if !known.is_empty() && c.compare_timestamp(low, &known).is_lt() {
-            return Err(Error::invalid_argument(format!(
-                "Current full_history_ts_low: {} is higher than provided ts: {}\n",
-                c.timestamp_text(&known),
-                c.timestamp_text(low)
-            )));
-        }
-        let edit = VersionEdit {
-            full_history_ts_low: Some(low.to_vec()),
-            ..VersionEdit::default()
-        };
-        self.log_and_apply(family, edit, |state| {
-            if let Some(f) = state.family_mut(family.id) {
-                f.keeps_history_low = true;
-            }
-        })?;
-        Ok(())
     }
 
     /// Creates a family; durable when this returns.
-    pub(crate) fn create_family(self: &Arc<Self>, request: &FamilyRequest) -> Result<Arc<Family>> {
-        self.writable()?;
+    pub(crate) fn create(&self, request: &FamilyRequest) -> Result<Arc<Family>> {
+        let lsm = self.lsm;
+        lsm.writable()?;
         if request.name.is_empty() {
             return Err(Error::invalid_argument(
                 "Column family name cannot be the empty string",
             ));
         }
         let mut leader = self.leader.lock();
-        if let Some(e) = self.refusal() {
+        if let Some(e) = lsm.refusal() {
             return Err(e);
         }
-        if self.families.load().by_name(&request.name).is_some() {
+        if lsm.families.load().by_name(&request.name).is_some() {
             return Err(Error::invalid_argument("Column family already exists"));
         }
-        for dir in family_paths(&self.c.dir, request).dirs() {
-            if dir != self.c.dir {
-                create_dir(&*self.c.env.fs, dir)?;
-                self.c.dirs.hold(dir)?;
+        for dir in family_paths(&lsm.c.dir, request).dirs() {
+            if dir != lsm.c.dir {
+                create_dir(&*lsm.c.env.fs, dir)?;
+                lsm.c.dirs.hold(dir)?;
             }
         }
-        let mut manifest = self.catalog.lock();
+        let mut manifest = lsm.catalog.lock();
         let (id, log_number, sequence) = {
-            let state = self.state.lock();
+            let state = lsm.state.lock();
             let id = state.max_family.checked_add(1);
             let id = id.ok_or_else(|| Error::aborted("family ids are used up"))?;
             let log = state.logs.newest().unwrap_or(0);
@@ -237,17 +223,9 @@ impl Engine {
         };
         let levels = request.options.num_levels.max(1) as usize;
         let version = Version::empty(request.comparator.clone(), levels);
-        let sink = Family::new_sink(&self.c.purge, family_paths(&self.c.dir, request));
-        let mut made = Self::new_family(
-            &self.c,
-            &self.reporter,
-            id,
-            request,
-            version,
-            sink,
-            log_number,
-        );
-        made.mem_since = self.visible();
+        let sink = Family::new_sink(&lsm.c.purge, family_paths(&lsm.c.dir, request));
+        let mut made = request.build(&lsm.c, &lsm.reporter, id, version, sink, log_number);
+        made.mem_since = lsm.visible();
         let family = made.family.clone();
         let edit = VersionEdit {
             column_family: id,
@@ -259,67 +237,69 @@ impl Engine {
             last_sequence: Some(sequence),
             ..VersionEdit::default()
         };
-        self.write_edits(&mut manifest, vec![edit], Urgency::Foreground)?;
+        lsm.write_edits(&mut manifest, vec![edit], Urgency::Foreground)?;
         if family.comparator.timestamp_size() != 0 {
-            self.logs.note_timestamps();
+            lsm.logs.note_timestamps();
         }
-        leader.log_room = 0;
-        let budget = self.c.resources.write_buffers.as_ref();
+        leader.log.set_room(0);
+        let budget = lsm.c.resources.write_buffers.as_ref();
         leader.slots.push(MemSlot::new(&made, budget));
-        let mut state = self.state.lock();
-        if super::engine::is_users(&family.comparator) {
-            self.gate.set(gate::CALLS_BACK);
+        let mut state = lsm.state.lock();
+        if super::lsm::is_users(&family.comparator) {
+            lsm.gate.set(gate::CALLS_BACK);
         }
         state.max_family = id;
         state.families.insert(id, made);
-        let set = self.families.load().with(family.clone());
+        let set = lsm.families.load().with(family.clone());
         let before = set.iter().count() - 1;
-        self.families.replace(Arc::new(set));
-        self.install_superversion(&mut state, id);
+        lsm.families.replace(Arc::new(set));
+        lsm.install_superversion(&mut state, id);
         drop(state);
         drop(manifest);
         drop(leader);
-        self.reporter.describe_family(&family, before);
+        lsm.reporter.describe_family(&family, before);
         let name = &family.name;
-        self.reporter
+        lsm.reporter
             .log()
             .info(format_args!("Created column family [{name}] (ID {id})"));
-        self.keep_times(false);
-        self.start_age_timer();
+        lsm.keep_times(false);
+        lsm.start_age_timer();
         Ok(family)
     }
 
     /// Closes directories that only a dropped family has. Requires: leadership, so that no family that is
     /// being created takes them.
     fn release_dirs(&self, family: &Family) {
-        let families = self.families.load();
+        let lsm = self.lsm;
+        let families = lsm.families.load();
         let is_needed = |dir: &Path| {
-            let mut of_database = self.c.resources.paths.iter().map(|p| p.dir.as_path());
+            let mut of_database = lsm.c.resources.paths.iter().map(|p| p.dir.as_path());
             let mut others = families.iter().flat_map(|f| f.cache.paths.dirs());
-            dir == self.c.dir
-                || dir == self.logs.dir()
+            dir == lsm.c.dir
+                || dir == lsm.logs.dir()
                 || of_database.any(|d| d == dir)
                 || others.any(|d| d == dir)
         };
         for dir in family.cache.paths.dirs().filter(|d| !is_needed(d)) {
-            self.c.dirs.release(dir);
+            lsm.c.dirs.release(dir);
         }
     }
 
     /// Drops a family; durable when this returns. Handles and iterators go on reading.
-    pub(crate) fn drop_family(self: &Arc<Self>, family: &Arc<Family>) -> Result<()> {
+    pub(crate) fn drop(&self, family: &Arc<Family>) -> Result<()> {
+        let lsm = self.lsm;
         if family.id == 0 {
             return Err(Error::invalid_argument("Can't drop default column family"));
         }
-        self.writable()?;
+        lsm.writable()?;
         let mut leader = self.leader.lock();
-        if let Some(e) = self.refusal() {
+        if let Some(e) = lsm.refusal() {
             return Err(e);
         }
-        let mut manifest = self.catalog.lock();
+        let mut manifest = lsm.catalog.lock();
         let gone = || Error::invalid_argument("Column family already dropped!\n");
         let (max_family, sequence, kept_log) = {
-            let state = self.state.lock();
+            let state = lsm.state.lock();
             if !state.families.contains_key(&family.id) {
                 return Err(gone());
             }
@@ -336,21 +316,21 @@ impl Engine {
         };
         let mut edits = vec![edit];
         edits.extend(manifest.forget_logs(kept_log, sequence));
-        self.write_edits(&mut manifest, edits, Urgency::Foreground)?;
+        lsm.write_edits(&mut manifest, edits, Urgency::Foreground)?;
         manifest.retain_logs(kept_log);
         family.set_dropped();
         self.transactions.forget_family(family.id);
         leader.generation += 1;
         leader.slots.retain(|s| s.family.id != family.id);
-        leader.log_room = 0;
+        leader.log.set_room(0);
         // Positions shifted: the next group looks at all slots.
         leader.touched = (1..leader.slots.len()).collect();
-        let mut state = self.state.lock();
+        let mut state = lsm.state.lock();
         let removed = state.families.remove(&family.id);
         state.logs.keep_from(kept_log);
         state.jobs.forget_family(family.id);
-        let set = self.families.load().without(family.id);
-        self.families.replace(Arc::new(set));
+        let set = lsm.families.load().without(family.id);
+        lsm.families.replace(Arc::new(set));
         self.leader.publish_generation(&leader);
         if let Some(f) = &removed {
             for (_, file) in f.version.file_iter() {
@@ -360,18 +340,18 @@ impl Engine {
                 file.mark_obsolete();
             }
         }
-        self.set_gate(&state, worst_stall(&state));
+        lsm.set_gate(&state, worst_stall(&state));
         drop(state);
         drop(manifest);
         self.release_dirs(family);
         drop(leader);
         drop(removed);
-        self.reporter
+        lsm.reporter
             .log()
             .info(format_args!("Dropped column family with id {}", family.id));
-        self.state.notify_all();
-        drop(self.retire_logs());
-        self.c.purge.run();
+        lsm.state.notify_all();
+        drop(LogRetirement::new(lsm, self.leader).run());
+        lsm.c.purge.run();
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! Version edits and superversions: written, synced, installed, in this order (V3).
 
 use super::catalog::Urgency;
-use super::engine::gate;
+use super::gate;
 use super::hiding::debt_of_space;
 use super::level0_shape::is_dynamic;
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
-use super::{Engine, Family, PaceControl, SuperVersion, ThrottleSettings};
+use super::{Family, Lsm, PaceControl, SuperVersion, ThrottleSettings};
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
@@ -53,13 +53,13 @@ struct Next {
     log_number: u64,
 }
 
-impl Engine {
+impl Lsm {
     /// Logs one edit; see [`Self::log_and_apply_all`].
     ///
     /// # Errors
     /// As there.
     pub(crate) fn log_and_apply(
-        self: &Arc<Self>,
+        &self,
         family: &Arc<Family>,
         edit: VersionEdit,
         with_state: impl FnOnce(&mut DbState),
@@ -77,7 +77,7 @@ impl Engine {
     /// what else the error means. `ColumnFamilyDropped` if a family is gone: nothing was written.
     /// New tables that no record may name are the caller's to remove.
     pub(crate) fn log_and_apply_all(
-        self: &Arc<Self>,
+        &self,
         edits: Vec<FamilyEdit>,
         with_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), NotApplied> {
@@ -88,7 +88,7 @@ impl Engine {
 
     /// As [`Self::log_and_apply_all`]; listeners hear of nothing yet, so that locks may be held.
     pub(crate) fn log_and_apply_untold(
-        self: &Arc<Self>,
+        &self,
         edits: Vec<FamilyEdit>,
         with_state: impl FnOnce(&mut DbState),
     ) -> std::result::Result<(), NotApplied> {
@@ -133,6 +133,37 @@ impl Engine {
         drop(manifest);
         drop(kept);
         self.state.notify_all();
+        Ok(())
+    }
+
+    /// Raises the family's `full_history_ts_low`.
+    pub(crate) fn increase_history_low(&self, family: &Arc<Family>, low: &[u8]) -> Result<()> {
+        self.writable()?;
+        let c = &family.comparator;
+        if c.timestamp_size() == 0 {
+            let text = "Timestamp is not enabled in this column family";
+            return Err(Error::invalid_argument(text));
+        }
+        if c.timestamp_size() != low.len() {
+            return Err(Error::invalid_argument("ts_low size mismatch"));
+        }
+        let known = family.superversion.load().version.history_low.clone();
+        if !known.is_empty() && c.compare_timestamp(low, &known).is_lt() {
+            return Err(Error::invalid_argument(format!(
+                "Current full_history_ts_low: {} is higher than provided ts: {}\n",
+                c.timestamp_text(&known),
+                c.timestamp_text(low)
+            )));
+        }
+        let edit = VersionEdit {
+            full_history_ts_low: Some(low.to_vec()),
+            ..VersionEdit::default()
+        };
+        self.log_and_apply(family, edit, |state| {
+            if let Some(f) = state.family_mut(family.id) {
+                f.keeps_history_low = true;
+            }
+        })?;
         Ok(())
     }
 
@@ -211,7 +242,7 @@ impl Engine {
 
     /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
     /// Nothing happens if the family was dropped.
-    pub(crate) fn install_superversion(self: &Arc<Self>, state: &mut DbState, id: u32) {
+    pub(crate) fn install_superversion(&self, state: &mut DbState, id: u32) {
         let is_ingesting = state.jobs.is_ingesting();
         let Some(f) = state.family_mut(id) else {
             return;

@@ -5,9 +5,8 @@
 //! their numbers are the planner's; what the user set stays beside them and is what OPTIONS files say. It is looked at when a
 //! memtable is sealed, and after so many reads; reads are counted only while some family wants it.
 
-use super::engine::gate;
 use super::state::{DbState, FamilyState};
-use super::{Engine, Family, FamilySettings};
+use super::{Engine, Family, FamilySettings, Lsm, gate};
 use crate::options::{CfOptions, DynamicLevel0};
 use spanlith_pace::{FILES_MAX, Level0Shape, ShapePlanner, ShapeRule};
 use spanlith_table::FilterKind;
@@ -160,9 +159,6 @@ pub(crate) fn count_reads(engine: &Engine, family: &Family, n: usize) {
 /// Looks at the shape of a family between two reads, unless somebody leads.
 #[cold]
 fn look_at_shape(engine: &Engine, family: &Family) {
-    let Some(me) = engine.me.upgrade() else {
-        return;
-    };
     let Some(mut leader) = engine.leader.try_lock() else {
         return;
     };
@@ -171,19 +167,19 @@ fn look_at_shape(engine: &Engine, family: &Family) {
         if let (Some(at), Some(f)) = (leader.slot(family.id), state.family(family.id)) {
             leader.slots[at].limit = f.settings.options.write_buffer_size as usize;
         }
-        me.install_superversion(&mut state, family.id);
-        me.schedule(&mut state);
+        engine.install_superversion(&mut state, family.id);
+        engine.schedule(&mut state);
         drop(state);
         drop(leader);
         engine.state.notify_all();
-        me.reporter.tell_stalls();
+        engine.reporter.tell_stalls();
     }
 }
 
 /// Gives the settings of a family the shape of level 0 that the load asks for, after `sealed` more entries. Says whether they
 /// are others now, which the next superversion shows. Requires: leadership.
-pub(crate) fn plan_shape(engine: &Engine, state: &mut DbState, id: u32, sealed: u64) -> bool {
-    let now = engine.c.env.clock.monotonic_nanos();
+pub(crate) fn plan_shape(lsm: &Lsm, state: &mut DbState, id: u32, sealed: u64) -> bool {
+    let now = lsm.c.env.clock.monotonic_nanos();
     let Some(f) = state.family_mut(id) else {
         return false;
     };
@@ -209,7 +205,7 @@ pub(crate) fn plan_shape(engine: &Engine, state: &mut DbState, id: u32, sealed: 
         return false;
     };
     let size = settings.options.write_buffer_size;
-    engine.reporter.log().info(format_args!(
+    lsm.reporter.log().info(format_args!(
         "[{}] Level 0 is to have {} files of {} memtables of {size} bytes; {reads} reads and {writes} writes so far",
         f.family.name, shape.files, shape.merged,
     ));

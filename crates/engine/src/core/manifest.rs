@@ -1,6 +1,6 @@
 //! Writing the MANIFEST: the durable truth about which files make up the database.
 
-use super::Engine;
+use super::Lsm;
 use super::background_error::Place;
 use super::catalog::{ManifestLogs, ManifestState, Urgency};
 use super::state::DbState;
@@ -180,7 +180,7 @@ pub(super) fn whole_manifest(
     }
 }
 
-impl Engine {
+impl Lsm {
     /// Records that closed logs, number and bytes, were synced, if the options ask for it.
     ///
     /// # Errors
@@ -280,6 +280,19 @@ impl Engine {
     pub(crate) fn settle_log_name(&self, number: FileNumber) -> Result<()> {
         let newest = || self.state.lock().logs.newest();
         self.logs.settle_name(number, newest)
+    }
+
+    /// Syncs a directory of tables. If logs are in it, too, their names are durable then.
+    ///
+    /// # Errors
+    /// Of that sync.
+    pub(crate) fn sync_tables_dir(&self, dir: &Path) -> Result<()> {
+        let newest = self.state.lock().logs.newest();
+        self.c.dirs.sync(dir)?;
+        if dir == self.logs.dir() {
+            self.logs.names_are_durable(newest.unwrap_or(0));
+        }
+        Ok(())
     }
 
     /// Records where logs end that a clean close has synced: `current`, if it is to be missed, and the

@@ -1,8 +1,7 @@
-//! The shared state of an open database, and the few primitives that all parts of the machine use:
-//! superversion, snapshots, version installation, background errors.
+//! The parts of an open database. [`Lsm`] holds those of the trees and of the work on them; [`Engine`] adds those of the
+//! way that writes take.
 //!
-//! The verbs live in the modules that own them (`write`, `read`, `flush`, `compaction`), as further
-//! `impl Engine` blocks.
+//! Work is done by types of the modules that own it (`flush`, `compaction`, `write`), which borrow the parts that they need.
 
 mod adaptive;
 mod background_error;
@@ -11,6 +10,7 @@ mod catalog;
 mod compaction_turn;
 mod company;
 mod covered_bytes;
+mod current_log;
 mod directories;
 mod disk_watch;
 mod engine;
@@ -29,6 +29,7 @@ mod lifecycle;
 mod log_files;
 mod log_list;
 mod log_set;
+mod lsm;
 mod manifest;
 mod mem_charge;
 mod new_table;
@@ -92,10 +93,11 @@ pub(crate) use catalog::{Catalog, ManifestLogs};
 pub(crate) use compaction_turn::CompactionTurn;
 pub(crate) use company::Company;
 pub(crate) use covered_bytes::CoveredBytes;
+pub(crate) use current_log::CurrentLog;
 pub(crate) use directories::{Directories, create_dir};
 pub(crate) use disk_watch::DiskWatch;
-pub(crate) use engine::{Components, Engine, EngineParts, gate};
-pub(crate) use families::{FamilyRequest, family_paths};
+pub(crate) use engine::Engine;
+pub(crate) use families::{FamilyChanges, FamilyRequest, family_paths};
 pub(crate) use family::{Families, Family, FamilySet, FamilySettings};
 pub(crate) use flush_turn::FlushTurn;
 pub(crate) use free_space::{RESERVE_FILE, ShortDirs, min_free_bytes};
@@ -105,11 +107,13 @@ pub(crate) use jobs::{Jobs, Together};
 pub(crate) use lifecycle::Lifecycle;
 pub(crate) use log_list::LogList;
 pub(crate) use log_set::{DroppedRecords, LogSet};
+pub(crate) use lsm::{BackgroundWork, Components, Lsm, LsmParts};
 pub(crate) use manifest::write_current;
 pub(crate) use new_table::NewTable;
 pub(crate) use notes::{
     MARK, MARK_AT, ManifestExtent, Note, NotePlace, Opening, Witness, repeated_mark,
 };
+pub(crate) use options_file::OptionsWriter;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use pacer::PaceControl;
 pub use pacer::WriteClass;
@@ -120,6 +124,7 @@ pub(crate) use reporter::Reporter;
 pub(crate) use request::{Mark, Payload, Request, TrackedKey, TransactionWrite};
 pub use resources::DefaultCache;
 pub(crate) use resources::Resources;
+pub(crate) use retired::LogRetirement;
 pub(crate) use schedule::panicked;
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
@@ -137,6 +142,7 @@ pub(crate) use stats::{
 pub(crate) use stripped::{each_timestamp, strips_timestamps};
 pub(crate) use times::{JobTimes, KeptTimes};
 pub(crate) use tracing::{TraceControl, Tracing, Watchers};
+pub(crate) use transactions::Transactions;
 pub(crate) use warm::WrittenBy;
-pub(crate) use witness::WitnessClock;
-pub(crate) use write_gate::WriteGate;
+pub(crate) use witness::Voucher;
+pub(crate) use write_gate::{WriteGate, gate};

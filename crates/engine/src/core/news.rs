@@ -2,7 +2,7 @@
 
 use super::state::{DbState, FamilyState, LeaderState};
 use super::stripped::{newest_timestamp, strips_timestamps};
-use super::{Engine, Family};
+use super::{Family, Lsm};
 use crate::listener::MemtableInfo;
 use spanlith_base::Comparator;
 use spanlith_base::sync::MutexGuard;
@@ -18,28 +18,28 @@ pub(crate) struct Sealed {
 }
 
 /// When it goes, the flushes of these memtables may begin.
-struct Told {
-    engine: Arc<Engine>,
+struct Told<'a> {
+    lsm: &'a Lsm,
     /// The families of the memtables.
     families: Vec<u32>,
 }
 
-impl Drop for Told {
+impl Drop for Told<'_> {
     fn drop(&mut self) {
-        let mut state = self.engine.state.lock();
+        let mut state = self.lsm.state.lock();
         for &id in &self.families {
             if let Some(f) = state.family_mut(id) {
                 f.flush.note_seal_told();
             }
         }
         // No job was queued for them: it would have waited on a thread that the listener may need.
-        self.engine.schedule(&mut state);
+        self.lsm.schedule(&mut state);
         drop(state);
-        self.engine.state.notify_all();
+        self.lsm.state.notify_all();
     }
 }
 
-impl Engine {
+impl Lsm {
     /// Returns what listeners hear of the memtable of `f` that was sealed last; `None` if nobody listens. Until
     /// [`Self::tell_sealed`], the flush of `f` waits.
     pub(crate) fn note_sealed(&self, f: &mut FamilyState, since: u64) -> Option<Sealed> {
@@ -68,20 +68,20 @@ impl Engine {
 
     /// Lets go of leadership, then tells what happened under it and lets flushes of what was sealed begin. The caller
     /// holds neither the state mutex nor the manifest token.
-    pub(crate) fn let_go(self: &Arc<Self>, mut leader: MutexGuard<'_, LeaderState>) {
+    pub(crate) fn let_go(&self, mut leader: MutexGuard<'_, LeaderState>) {
         let sealed = std::mem::take(&mut leader.untold);
         drop(leader);
         self.tell_sealed(sealed);
         self.reporter.tell_stalls();
     }
 
-    fn tell_sealed(self: &Arc<Self>, sealed: Vec<Sealed>) {
+    fn tell_sealed(&self, sealed: Vec<Sealed>) {
         if sealed.is_empty() {
             return;
         }
         // A listener that panics must not hold flushes back for ever.
         let told = Told {
-            engine: self.clone(),
+            lsm: self,
             families: sealed.iter().map(|s| s.family).collect(),
         };
         for Sealed {

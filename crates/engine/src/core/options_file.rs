@@ -7,7 +7,7 @@
 //! other file is whole all the time.
 
 use super::state::rank;
-use super::{Catalog, Components, Engine, Families};
+use super::{Catalog, Components, Families, Lsm};
 use crate::info_log::InfoLog;
 use crate::options::sidecar::SIDECAR_FILE;
 use crate::options::{DbOptions, FamilyText, OwnCfOptions, Sidecar, options_file_head};
@@ -32,18 +32,14 @@ pub(crate) struct OptionsWriter<'a> {
 
 impl<'a> OptionsWriter<'a> {
     /// Writes the options in force, which are read once it is this writer's turn.
-    pub(super) fn new(
-        engine: &'a Engine,
-        files: &'a OptionsFiles,
-        options: &'a ArcCell<DbOptions>,
-    ) -> Self {
+    pub(super) fn new(lsm: &'a Lsm, files: &'a OptionsFiles) -> Self {
         Self {
-            components: &engine.c,
-            catalog: &engine.catalog,
-            log: engine.reporter.log(),
+            components: &lsm.c,
+            catalog: &lsm.catalog,
+            log: lsm.reporter.log(),
             files,
-            families: &engine.families,
-            options,
+            families: &lsm.families,
+            options: lsm.options_cell(),
         }
     }
 

@@ -5,14 +5,13 @@
 //! waits. Families are paced apart: a hot one does not slow the others.
 
 use super::background_error::Place;
-use super::engine::gate;
 use super::hiding::garbage;
 use super::level0_shape::ShapeState;
 use super::progress::FlushProgress;
 use super::space_room::space_facts;
 use super::state::{DbState, FamilyState, rank};
 use super::switches::CompactionSwitches;
-use super::{Engine, Family, StateMutex, Throttle, WriteGate};
+use super::{Family, Lsm, StateMutex, Throttle, WriteGate, gate};
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Clock, SstFileManager};
 use spanlith_pace::{
@@ -307,7 +306,7 @@ pub(crate) struct PaceControl<'a> {
 
 impl<'a> PaceControl<'a> {
     /// That of a database.
-    pub(crate) fn of(engine: &'a Engine) -> Self {
+    pub(crate) fn of(engine: &'a Lsm) -> Self {
         Self {
             throttle: &engine.throttle,
             gate: &engine.gate,

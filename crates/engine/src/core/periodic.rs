@@ -3,29 +3,33 @@
 //!
 //! Timers hold no reference that would keep the database open, and end with it.
 
-use super::Engine;
+use super::Lsm;
 use super::timers::Wanted;
 use super::wakeup::wakeup_period;
-use std::sync::Arc;
+use crate::options::{DbOptions, InfoLogLevel};
 use std::time::Duration;
 
 /// How often a flush that waits is looked at again: RocksDB's pause.
 const POSTPONED_PERIOD: Duration = Duration::from_millis(100);
 
-impl Engine {
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl Lsm {
     /// Has releases of snapshots, and the passing of time, start compactions.
-    pub(crate) fn watch_snapshots_and_ages(self: &Arc<Self>) {
-        let me = Arc::downgrade(self);
+    pub(crate) fn watch_snapshots_and_ages(&self) {
+        let work = self.weak_work();
         self.c.snapshots.set_watch(Box::new(move |oldest| {
-            if let Some(me) = me.upgrade() {
-                me.snapshot_released(oldest);
+            if let Some(work) = work.upgrade() {
+                work.lsm().snapshot_released(oldest);
             }
         }));
         self.start_age_timer();
     }
 
     /// Looks at the files as often as the options in force ask for, from now on.
-    pub(crate) fn start_age_timer(self: &Arc<Self>) {
+    pub(crate) fn start_age_timer(&self) {
         let wanted = || {
             let options = self.options().to_arc();
             let state = self.state.lock();
@@ -36,10 +40,10 @@ impl Engine {
             Wanted::Every(wakeup_period(&options, families))
         };
         self.timers.ages.set(wanted, |period| {
-            let me = Arc::downgrade(self);
+            let work = self.weak_work();
             let tick = Box::new(move || {
-                let me = me.upgrade();
-                me.inspect(|me| me.look_at_ages()).is_some()
+                let work = work.upgrade();
+                work.inspect(|work| work.lsm().look_at_ages()).is_some()
             });
             self.c.env.executor.periodic("ages", period, tick)
         });
@@ -47,7 +51,7 @@ impl Engine {
 
     /// A snapshot was released and `oldest` is left: bottommost files whose entries nothing protects
     /// any more become worth rewriting.
-    pub(crate) fn snapshot_released(self: &Arc<Self>, oldest: Option<u64>) {
+    pub(crate) fn snapshot_released(&self, oldest: Option<u64>) {
         let oldest = oldest.unwrap_or_else(|| self.visible());
         let mut state = self.state.lock();
         if state.ends() {
@@ -68,7 +72,7 @@ impl Engine {
     }
 
     /// Looks at all files again: some may have become too old.
-    pub(crate) fn look_at_ages(self: &Arc<Self>) {
+    pub(crate) fn look_at_ages(&self) {
         let mut state = self.state.lock();
         if state.ends() {
             return;
@@ -86,7 +90,7 @@ impl Engine {
 
     /// Begins to record when sequence numbers are assigned, or ends, as the families' options say. To be called when a
     /// family comes or its options change; `is_new` when the database was created just now.
-    pub(crate) fn keep_times(self: &Arc<Self>, is_new: bool) {
+    pub(crate) fn keep_times(&self, is_new: bool) {
         if self.c.read_only {
             return;
         }
@@ -99,11 +103,14 @@ impl Engine {
             }
         };
         self.timers.times.set(wanted, |period| {
-            let me = Arc::downgrade(self);
+            let work = self.weak_work();
             let tick = Box::new(move || {
-                let me = me.upgrade();
-                me.inspect(|me| me.times.record(&me.families.load_full(), me.visible()))
-                    .is_some()
+                let Some(work) = work.upgrade() else {
+                    return false;
+                };
+                let lsm = work.lsm();
+                lsm.times.record(&lsm.families.load_full(), lsm.visible());
+                true
             });
             self.c.env.executor.periodic("times", period, tick)
         });
@@ -114,15 +121,16 @@ impl Engine {
         let Some(period) = self.disk.period(self.c.options.own.evidence) else {
             return;
         };
-        let me = self.me.clone();
+        let work = self.weak_work();
         let tick = Box::new(move || {
-            let me = me.upgrade().filter(|me| !me.stopping());
-            me.inspect(|me| {
-                let now = me.c.env.clock.monotonic_nanos();
-                me.disk.look(now, &me.reporter);
-                me.vouch_when_idle();
-            })
-            .is_some()
+            let Some(work) = work.upgrade().filter(|work| !work.lsm().stopping()) else {
+                return false;
+            };
+            let lsm = work.lsm();
+            let now = lsm.c.env.clock.monotonic_nanos();
+            lsm.disk.look(now, &lsm.reporter);
+            work.vouch_when_idle();
+            true
         });
         let executor = &*self.c.env.executor;
         self.timers.disk.restart(executor, "disk", period, tick);
@@ -130,25 +138,61 @@ impl Engine {
 
     /// Has flushes that wait looked at again from time to time: the first write to a mutable memtable may
     /// end the wait, and tells nobody.
-    pub(crate) fn watch_postponed(self: &Arc<Self>) {
+    pub(crate) fn watch_postponed(&self) {
         let wanted = || match self.stopping() {
             true => Wanted::AsIs,
             false => Wanted::Every(POSTPONED_PERIOD),
         };
         self.timers.postponed.set(wanted, |period| {
-            let me = Arc::downgrade(self);
+            let work = self.weak_work();
             let tick = Box::new(move || {
-                let Some(me) = me.upgrade() else {
+                let Some(work) = work.upgrade() else {
                     return false;
                 };
-                let mut state = me.state.lock();
+                let lsm = work.lsm();
+                let mut state = lsm.state.lock();
                 for f in state.families.values_mut() {
                     f.flush.postpone(false);
                 }
-                me.schedule(&mut state);
+                lsm.schedule(&mut state);
                 true
             });
             self.c.env.executor.periodic("postponed", period, tick)
         });
+    }
+
+    /// Starts, changes or ends the reports if their periods differ from those before.
+    pub(crate) fn start_reports(&self, before: &DbOptions, now: &DbOptions) {
+        let periods = |o: &DbOptions| {
+            let logged = self.reporter.log().is_enabled(InfoLogLevel::Info);
+            let dump = if logged { o.stats_dump_period_sec } else { 0 };
+            let counted = self.reporter.statistics().is_some();
+            let keep = if counted {
+                o.stats_persist_period_sec
+            } else {
+                0
+            };
+            (u64::from(dump), u64::from(keep))
+        };
+        if periods(before) == periods(now) {
+            return;
+        }
+        let (dump, keep) = periods(now);
+        let step = gcd(dump, keep);
+        if step == 0 || self.c.read_only {
+            return self.timers.reports.stop();
+        }
+        let work = self.weak_work();
+        let mut seconds = 0u64;
+        let due = move |seconds: u64, period: u64| period > 0 && seconds.is_multiple_of(period);
+        let tick = Box::new(move || {
+            seconds += step;
+            let work = work.upgrade().filter(|work| !work.lsm().stopping());
+            work.inspect(|work| work.report(due(seconds, dump), due(seconds, keep)))
+                .is_some()
+        });
+        let executor = &*self.c.env.executor;
+        let period = Duration::from_secs(step);
+        self.timers.reports.restart(executor, "stats", period, tick);
     }
 }

@@ -4,11 +4,9 @@
 //! something is going to be tried. With a manual executor nobody ticks but tests; a stopped writer
 //! then lets the clock pass on its own.
 
-use super::Engine;
 use super::background_error::{Incident, Place, classify, is_lack, is_no_space, wait_before};
-use super::engine::gate;
-use super::min_free_bytes;
 use super::state::DbState;
+use super::{BackgroundWork, Lsm, gate, min_free_bytes};
 use crate::options::DbOptions;
 use crate::version::FileMeta;
 use spanlith_base::stats::{Histogram, Ticker};
@@ -37,7 +35,7 @@ fn most_tries(o: &DbOptions) -> u32 {
     u32::try_from(o.max_bgerror_resume_count).unwrap_or(0)
 }
 
-impl Engine {
+impl Lsm {
     /// Refuses writes from now on, after a panic while a group of them was carried out (W5). Returns the error that the
     /// writers of the group get.
     #[cold]
@@ -190,9 +188,6 @@ impl Engine {
 
     /// Lets held work begin whose time has come; all of it for `None`.
     pub(crate) fn release_held(&self, now: Option<u64>) {
-        let Some(me) = self.me.upgrade() else {
-            return;
-        };
         let mut state = self.state.lock();
         let released = state.trouble.release(now);
         if released == (false, false) {
@@ -213,7 +208,7 @@ impl Engine {
         }
         self.reporter
             .tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
-        me.schedule(&mut state);
+        self.schedule(&mut state);
     }
 
     fn wants_timer(&self, state: &mut DbState) -> bool {
@@ -223,15 +218,18 @@ impl Engine {
     }
 
     fn start_tries(&self) {
-        let me = self.me.clone();
-        let tick = Box::new(move || me.upgrade().is_some_and(|me| me.tick_tries()));
+        let work = self.weak_work();
+        let tick = Box::new(move || {
+            let work = work.upgrade();
+            work.is_some_and(|work| work.lsm().tick_tries(&*work))
+        });
         let executor = &*self.c.env.executor;
         // The timer before has said that it ends.
         self.timers.tries.restart(executor, "resume", PERIOD, tick);
     }
 
     /// One look of the timer; false if nothing is left to be tried.
-    fn tick_tries(self: &Arc<Self>) -> bool {
+    fn tick_tries(&self, work: &dyn BackgroundWork) -> bool {
         let now = self.c.env.clock.monotonic_nanos();
         let lacks_space = {
             let mut state = self.state.lock();
@@ -254,7 +252,7 @@ impl Engine {
         }
         if is_resume_due {
             // How it went stands in the state.
-            let _ = self.resume_by_itself();
+            let _ = work.resume_by_itself();
         }
         true
     }

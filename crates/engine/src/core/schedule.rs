@@ -1,16 +1,17 @@
 //! Decides, under the state mutex, which background jobs to queue.
 
-use super::Engine;
 use super::background_error::Place;
 use super::state::{DbState, FamilyState};
+use super::{BackgroundWork, Lsm};
 use spanlith_base::{Error, Result, Severity, callbacks};
 use spanlith_env::JobClass;
 use spanlith_pace::{SpeedUpInput, wants_speed_up};
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-impl Engine {
+impl Lsm {
     /// Compaction jobs that may run at once: RocksDB's split of `max_background_jobs`.
     pub(crate) fn max_compactions(&self) -> usize {
         let o = self.options();
@@ -35,11 +36,14 @@ impl Engine {
     }
 
     /// Queues flushes and compactions as far as there is work and room for them.
-    pub(crate) fn schedule(self: &Arc<Self>, state: &mut DbState) {
+    pub(crate) fn schedule(&self, state: &mut DbState) {
         let stopped = state.jobs.are_paused() || state.trouble.stops_work();
         if !state.life.runs() || stopped || self.c.read_only {
             return;
         }
+        let Some(work) = self.work() else {
+            return;
+        };
         let mut due = Vec::new();
         let atomic = self.c.options.atomic_flush;
         let may_flush = !state.trouble.holds(Place::Flush);
@@ -53,7 +57,7 @@ impl Engine {
             }
         }
         if may_flush && state.jobs.has_together() {
-            self.schedule_together(state);
+            self.schedule_together(&work, state);
         }
         for f in state.families.values_mut() {
             if !atomic && may_flush && !f.flush.is_queued() && f.flush_is_due() {
@@ -67,10 +71,9 @@ impl Engine {
         }
         for family in due {
             state.jobs.begin_flush();
-            let me = self.clone();
-            let counted = CountedFlush(self.clone());
-            self.spawn(JobClass::High, "flush", counted, move || {
-                me.background_flush(&family)
+            let counted = CountedFlush(work.clone());
+            spawn(&work, JobClass::High, "flush", counted, move |work| {
+                work.flush(&family)
             });
         }
         if state.jobs.has_exclusive() || !may_compact || self.switches.all_are_off() {
@@ -87,46 +90,59 @@ impl Engine {
         };
         if busy < limit && queued == 0 && state.jobs.has_families() {
             state.jobs.queue_compaction();
-            let me = self.clone();
-            self.spawn(JobClass::Low, "compaction", (), move || {
-                me.background_compaction()
+            spawn(&work, JobClass::Low, "compaction", (), |work| {
+                work.compact()
             });
         }
     }
 
-    /// Queues a job whose panic becomes a fatal background error. What is `held` is let go of last: whoever waits
-    /// for that may close the database and give its directory away.
-    pub(crate) fn spawn(
-        self: &Arc<Self>,
-        class: JobClass,
-        what: &'static str,
-        held: impl Send + 'static,
-        job: impl FnOnce() + Send + 'static,
-    ) {
-        let me = self.clone();
-        self.c.env.executor.spawn(
-            class,
-            Box::new(move || {
-                let _inside = callbacks::enter(callbacks::Place::Job);
-                let run = || me.disk.during(what, job);
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-                    me.set_error(Place::Panic, &panicked(what, &*panic));
-                    let mut state = me.state.lock();
-                    // The job cannot give back what it took; nothing new starts after an error.
-                    if class == JobClass::High {
-                        for f in state.families.values_mut() {
-                            f.flush.abandon();
-                        }
-                    } else {
-                        // It was queued no more. Others may go on: whoever closes waits for them.
-                        state.jobs.end_compaction();
-                    }
-                    drop(state);
-                    me.state.notify_all();
+    /// Queues the flushes of several families that may begin, in the order of asking where two have a family in common.
+    fn schedule_together(&self, work: &Arc<dyn BackgroundWork>, state: &mut DbState) {
+        let mut earlier = BTreeSet::new();
+        for listed in state.jobs.take_together() {
+            let families: Vec<u32> = listed.0.iter().map(|l| l.0).collect();
+            let is_free = |id: &u32| {
+                let f = state.family(*id);
+                !earlier.contains(id)
+                    && f.is_none_or(|f| !f.flush.is_queued() && !f.flush.has_untold_seals())
+            };
+            if !families.iter().all(is_free) {
+                earlier.extend(families);
+                state.jobs.list_together(listed);
+                continue;
+            }
+            for &id in &families {
+                if let Some(f) = state.family_mut(id) {
+                    f.flush.unlist();
+                    f.flush.queue();
                 }
-                drop(held);
-            }),
-        );
+            }
+            state.jobs.begin_flush();
+            let turns = Turns {
+                work: work.clone(),
+                families,
+            };
+            spawn(work, JobClass::High, "flush", turns, move |work| {
+                work.flush_together(listed)
+            });
+        }
+    }
+
+    /// A job panicked, which is a fatal background error.
+    fn job_panicked(&self, class: JobClass, error: &Error) {
+        self.set_error(Place::Panic, error);
+        let mut state = self.state.lock();
+        // The job cannot give back what it took; nothing new starts after an error.
+        if class == JobClass::High {
+            for f in state.families.values_mut() {
+                f.flush.abandon();
+            }
+        } else {
+            // It was queued no more. Others may go on: whoever closes waits for them.
+            state.jobs.end_compaction();
+        }
+        drop(state);
+        self.state.notify_all();
     }
 
     /// Waits until no job runs or is queued.
@@ -139,13 +155,60 @@ impl Engine {
     }
 }
 
+/// Queues a job whose panic becomes a fatal background error. What is `held` is let go of last: whoever waits
+/// for that may close the database and give its directory away.
+fn spawn(
+    work: &Arc<dyn BackgroundWork>,
+    class: JobClass,
+    what: &'static str,
+    held: impl Send + 'static,
+    job: impl FnOnce(&dyn BackgroundWork) + Send + 'static,
+) {
+    let me = work.clone();
+    work.lsm().c.env.executor.spawn(
+        class,
+        Box::new(move || {
+            let _inside = callbacks::enter(callbacks::Place::Job);
+            let run = || me.lsm().disk.during(what, || job(&*me));
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+                me.lsm().job_panicked(class, &panicked(what, &*panic));
+            }
+            drop(held);
+        }),
+    );
+}
+
 /// A flush job that [`Jobs`](super::Jobs) counts until this is dropped.
-struct CountedFlush(Arc<Engine>);
+struct CountedFlush(Arc<dyn BackgroundWork>);
 
 impl Drop for CountedFlush {
     fn drop(&mut self) {
-        self.0.state.lock().jobs.end_flush();
-        self.0.state.notify_all();
+        let lsm = self.0.lsm();
+        lsm.state.lock().jobs.end_flush();
+        lsm.state.notify_all();
+    }
+}
+
+/// The families of a flush of several that is queued or runs: no other job flushes them meanwhile.
+struct Turns {
+    work: Arc<dyn BackgroundWork>,
+    families: Vec<u32>,
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        let lsm = self.work.lsm();
+        let mut state = lsm.state.lock();
+        state.jobs.end_flush();
+        for &id in &self.families {
+            if let Some(f) = state.family_mut(id) {
+                let is_all_flushed = f.imm.is_empty();
+                f.flush.end_together(is_all_flushed);
+            }
+        }
+        lsm.schedule(&mut state);
+        drop(state);
+        lsm.state.notify_all();
     }
 }
 
@@ -196,12 +259,13 @@ mod tests {
                 for _ in 0..1 + usize::from(class == JobClass::High) {
                     state.jobs.begin_flush();
                 }
-                let panics = || panic!("in a test");
+                let panics = |_: &dyn BackgroundWork| panic!("in a test");
+                let work: Arc<dyn BackgroundWork> = engine.clone();
                 match class {
                     JobClass::High => {
-                        engine.spawn(class, "flush", CountedFlush(engine.clone()), panics);
+                        spawn(&work, class, "flush", CountedFlush(work.clone()), panics);
                     }
-                    _ => engine.spawn(class, "compaction", (), panics),
+                    _ => spawn(&work, class, "compaction", (), panics),
                 }
             }
             assert!(executor.help());

@@ -1,6 +1,6 @@
 //! The speed disk of a database: which one it is, the directory of tables on it, and what CURRENT says about both.
 
-use super::{Engine, Family};
+use super::{Family, Lsm};
 use crate::picker::CompactionPlan;
 use crate::version::{FilePaths, SPEED_PATH, SpeedMark, TablesMark, Version, filenames};
 use spanlith_env::BlockDevice;
@@ -65,16 +65,16 @@ impl Speed {
 impl TableDir {
     /// Path id of the table `number` that goes to `level` of `family`: that of the directory on a speed disk, or
     /// `otherwise`. Requires: no lock.
-    fn place(&self, engine: &Engine, family: &Family, table: NewTable, otherwise: u32) -> u32 {
-        let options = table_options(engine);
+    fn place(&self, lsm: &Lsm, family: &Family, table: NewTable, otherwise: u32) -> u32 {
+        let options = table_options(lsm);
         // Not knowing is no reason to go elsewhere: the write says so.
-        let free = engine.c.env.fs.free_space(self.state.dir());
+        let free = lsm.c.env.fs.free_space(self.state.dir());
         let free = free.unwrap_or(u64::MAX);
         if self.state.is_due(&options)
-            && let Some(why) = self.state.look(&options, self.bytes(engine), free)
+            && let Some(why) = self.state.look(&options, self.bytes(lsm), free)
         {
             let levels = self.state.pointer().levels();
-            let log = engine.reporter.log();
+            let log = lsm.reporter.log();
             log.info(format_args!(
                 "speed disk: flushes and {levels:.2} levels of tables ({why:?})"
             ));
@@ -87,10 +87,10 @@ impl TableDir {
     }
 
     /// Bytes of all tables, and of those that flushes may write next; what became of the tables that were let in.
-    fn bytes(&self, engine: &Engine) -> TableBytes {
+    fn bytes(&self, lsm: &Lsm) -> TableBytes {
         let begun = self.state.begun();
         let mut bytes = TableBytes::default();
-        for family in engine.families.load_full().iter() {
+        for family in lsm.families.load_full().iter() {
             let superversion = family.superversion.load_full();
             let version = &superversion.version;
             let most = version.num_levels().max(bytes.levels.len());
@@ -112,7 +112,7 @@ impl TableDir {
         let is_gone = |number: &u64| {
             let path = self.state.dir().join(filenames::table_file_name(*number));
             // Not knowing keeps its room.
-            matches!(engine.c.env.fs.entry(&path), Ok(None))
+            matches!(lsm.c.env.fs.entry(&path), Ok(None))
         };
         let rest = begun.into_iter().filter(|n| !bytes.installed.contains(n));
         bytes.gone = rest.filter(is_gone).collect();
@@ -129,13 +129,13 @@ impl TableDir {
     }
 }
 
-fn table_options(engine: &Engine) -> TablesOptions {
-    let options = engine.options();
+fn table_options(lsm: &Lsm) -> TablesOptions {
+    let options = lsm.options();
     TablesOptions {
         policy: options.own.sd_placement.0,
         size: options.own.sd_tables_size,
         bandwidth: options.own.sd_tables_bandwidth,
-        spare: super::min_free_bytes(&options, &engine.families.load()),
+        spare: super::min_free_bytes(&options, &lsm.families.load()),
     }
 }
 
@@ -148,26 +148,26 @@ fn rank(version: &Version, level: usize) -> u32 {
 }
 
 /// Path id of the table that a flush writes.
-pub(crate) fn path_of_flush(engine: &Engine, family: &Family, number: u64, bytes: u64) -> u32 {
+pub(crate) fn path_of_flush(lsm: &Lsm, family: &Family, number: u64, bytes: u64) -> u32 {
     let table = NewTable {
         rank: 0,
         number,
         is_flush: true,
         bytes,
     };
-    let tables = engine.c.resources.tables.as_ref();
-    tables.map_or(0, |t| t.place(engine, family, table, 0))
+    let tables = lsm.c.resources.tables.as_ref();
+    tables.map_or(0, |t| t.place(lsm, family, table, 0))
 }
 
 /// Path id of a table that a compaction writes to `level`; without a speed disk `otherwise`.
 pub(crate) fn path_of_output(
-    engine: &Engine,
+    lsm: &Lsm,
     family: &Family,
     (level, number): (usize, u64),
     bytes: u64,
     otherwise: u32,
 ) -> u32 {
-    let Some(tables) = &engine.c.resources.tables else {
+    let Some(tables) = &lsm.c.resources.tables else {
         return otherwise;
     };
     let table = NewTable {
@@ -176,7 +176,7 @@ pub(crate) fn path_of_output(
         is_flush: false,
         bytes,
     };
-    tables.place(engine, family, table, otherwise)
+    tables.place(lsm, family, table, otherwise)
 }
 
 /// A move changes no place. Tables on the speed disk that come to a level which is not there are written anew instead.

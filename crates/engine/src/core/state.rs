@@ -5,8 +5,8 @@ use super::mem_charge::MemCharge;
 use super::news::Sealed;
 use super::pacer::PaceState;
 use super::{
-    CompactionTurn, Company, Family, FamilySettings, FlushTurn, Jobs, KeptTimes, Lifecycle,
-    LogList, WitnessClock,
+    CompactionTurn, Company, CurrentLog, Family, FamilySettings, FlushTurn, Jobs, KeptTimes,
+    Lifecycle, LogList,
 };
 use crate::listener::FlushReason;
 use crate::options::{CfOptions, DbOptions, seconds_to_next_off_peak};
@@ -15,7 +15,6 @@ use crate::version::Version;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber, WriteBufferManager};
 use spanlith_memtable::MemTable;
 use spanlith_pace::{Change, StallCondition};
-use spanlith_wal::LogWriter;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -368,8 +367,8 @@ impl MemSlot {
 
 /// Guarded by write leadership.
 pub(crate) struct LeaderState {
-    /// The log being written; `None` after close or a failed creation.
-    pub log: Option<LogWriter>,
+    /// The log being written.
+    pub log: CurrentLog,
     /// Mutable memtables by ascending family id; the first belongs to the default family.
     pub slots: Vec<MemSlot>,
     /// The first slot's memtable does not know yet when its first entry came.
@@ -379,15 +378,6 @@ pub(crate) struct LeaderState {
     pub touched: Vec<usize>,
     /// Counts removals of families: a request that was checked before one is checked again.
     pub generation: u64,
-    /// Bytes of batches appended to the current log.
-    pub log_bytes: u64,
-    /// Bytes that the current log may have before somebody looks whether all logs together are too
-    /// large.
-    pub log_room: u64,
-    /// Sequence number that the last record of the current log begins with; 0 if it has none.
-    pub last_record: SequenceNumber,
-    /// Says what the current log has in witnesses.
-    pub witness: WitnessClock,
     /// Says for whom a leader waits before it syncs.
     pub company: Company,
     /// Memtables that are sealed and not told. The thread that seals lets go of leadership before he tells: listeners may want it.

@@ -1,8 +1,39 @@
 //! One word of conditions that writers and readers look at: a caller that finds none of the bits meant for it goes on, any
 //! other takes the slow path.
 
-use super::gate;
 use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Bits of [`WriteGate`].
+pub(crate) mod gate {
+    /// Writes are delayed.
+    pub const DELAY: u16 = 1;
+    /// Writes are stopped until background work catches up.
+    pub const STOP: u16 = 2;
+    /// A background error, or closing.
+    pub const REFUSE: u16 = 4;
+    /// Files are taken in, and writers were in the way of the flush before: they wait, but not for ever.
+    pub const HOLD: u16 = 8;
+    /// Writers look at the pace of the families they write to, before they join the queue.
+    pub const PACE: u16 = 16;
+    /// A trace of queries may be on.
+    pub const TRACE: u16 = 32;
+    /// There are statistics.
+    pub const MEASURE: u16 = 64;
+    /// The database was opened for reading only.
+    pub const READ_ONLY: u16 = 128;
+    /// Inserting into a memtable calls user code, which may call back: a comparator that is none of ours. Never taken back.
+    pub const CALLS_BACK: u16 = 256;
+    /// Some family plans its level 0 by reads and writes.
+    pub const COUNT_READS: u16 = 512;
+    /// Reads take part in a trace: of queries, or of looked-up blocks.
+    pub const TRACE_READS: u16 = 1024;
+    /// Bits of which a writer looks at each before it joins the queue.
+    pub const WATCHED: u16 = PACE | TRACE | MEASURE | READ_ONLY | CALLS_BACK;
+    /// Bits that are not meant for leaders.
+    pub const NOT_LEADERS: u16 = WATCHED | READS;
+    /// Bits that a reader looks at.
+    pub const READS: u16 = TRACE_READS | COUNT_READS;
+}
 
 /// The word. Relaxed: who needs to be sure looks again under the state mutex, under which alone it changes. It is a line
 /// that all readers look at: writers do not write to what lies beside it.

@@ -9,7 +9,7 @@ pub use crate::core::LogFile;
 use super::Db;
 use super::numbers::{Sections, Taken, is_repeated};
 use crate::core::{Engine, FollowedLog, repeated_mark};
-use crate::write::WriteBatch;
+use crate::write::{Wal, WriteBatch};
 use spanlith_base::coding::{get_fixed32, get_fixed64};
 use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, ErrorKind, FileNumber, Result, SequenceNumber};
@@ -89,7 +89,7 @@ impl Changes {
                 "Requested sequence not yet written in the db",
             ));
         }
-        engine.write_out_log()?;
+        Wal::of(engine).write_out()?;
         let mut first = 0;
         for &n in engine.logs.numbers(&engine.state)?.keys() {
             match engine.logs.start_of(n)? {
@@ -220,7 +220,7 @@ impl Changes {
                 return Ok(None);
             }
             // Behind what is visible, so that all of it is in the file.
-            self.engine.write_out_log()?;
+            Wal::of(&self.engine).write_out()?;
             match self.look(visible)? {
                 Found::Change(change, taken)
                     if change.sequence > self.next.max(1) && !self.is_loose =>

@@ -7,22 +7,17 @@ use crate::options::FlushOptions;
 use spanlith_base::{Error, ErrorKind, Result, callbacks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Engine {
     /// Seals the mutable memtables of the families and has all sealed ones flushed.
-    pub(crate) fn flush(
-        self: &Arc<Self>,
-        families: &[Arc<Family>],
-        options: FlushOptions,
-    ) -> Result<()> {
+    pub(crate) fn flush(&self, families: &[Arc<Family>], options: FlushOptions) -> Result<()> {
         self.flush_for(FlushReason::ManualFlush, families, options)
     }
 
     /// [`Self::flush`], and why, as listeners are told.
     pub(crate) fn flush_for(
-        self: &Arc<Self>,
+        &self,
         reason: FlushReason,
         families: &[Arc<Family>],
         options: FlushOptions,
@@ -32,17 +27,13 @@ impl Engine {
 
     /// [`Self::flush_for`] of all families that there are. One that is dropped meanwhile has nothing to flush: nobody
     /// named it, and nobody is told.
-    pub(crate) fn flush_all_for(
-        self: &Arc<Self>,
-        reason: FlushReason,
-        options: FlushOptions,
-    ) -> Result<()> {
+    pub(crate) fn flush_all_for(&self, reason: FlushReason, options: FlushOptions) -> Result<()> {
         let all: Vec<_> = self.families.load().iter().cloned().collect();
         self.flush_listed(reason, &all, options, false)
     }
 
     fn flush_listed(
-        self: &Arc<Self>,
+        &self,
         reason: FlushReason,
         families: &[Arc<Family>],
         options: FlushOptions,
@@ -107,11 +98,11 @@ impl Engine {
                 .filter(|&at| !leader.slots[at].mem.is_empty())
                 .collect();
             let sealed = if options.atomic && families.len() > 1 && !is_atomic {
-                self.seal_together(&mut leader, families, &filled, reason)
+                leader.seal_together(self, families, &filled, reason)
             } else if filled.is_empty() {
                 Ok(())
             } else {
-                self.switch_memtables(&mut leader, &filled, reason)
+                leader.switch_memtables(self, &filled, reason)
             };
             self.let_go(leader);
             sealed.inspect_err(|e| self.set_error(Place::Seal, e))?;
@@ -226,7 +217,7 @@ impl Engine {
 
     /// Flushes what is in no log, unless the options say not to. Ends a pause, which would keep the
     /// flush waiting.
-    fn flush_unlogged(self: &Arc<Self>) -> Result<()> {
+    fn flush_unlogged(&self) -> Result<()> {
         if !self.logs.lacks_writes() || self.options().avoid_flush_during_shutdown {
             return Ok(());
         }
@@ -237,7 +228,7 @@ impl Engine {
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,
     /// waits for their end. Memtables whose writes are in no log are flushed first, unless
     /// `avoid_flush_during_shutdown`.
-    pub(crate) fn cancel_background_work(self: &Arc<Self>, wait: bool) -> Result<()> {
+    pub(crate) fn cancel_background_work(&self, wait: bool) -> Result<()> {
         if self.c.read_only || !self.owner.is_current() {
             return Ok(());
         }
@@ -252,7 +243,7 @@ impl Engine {
             false => self.flush_unlogged(),
         };
         self.state.lock().life.cancel();
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stop();
         self.state.notify_all();
         if wait {
             self.drain()?;
@@ -263,7 +254,7 @@ impl Engine {
     /// Returns whether close ends the log with a closing record: if it holds something, or if the MANIFEST has
     /// grown, whose end nothing else would vouch for.
     fn needs_closing(&self, leader: &LeaderState) -> bool {
-        let has_records = leader.log.as_ref().is_some_and(|log| !log.is_empty());
+        let has_records = leader.log.writer().is_some_and(|log| !log.is_empty());
         self.c.options.own.evidence && (has_records || self.catalog.lock().has_grown())
     }
 
@@ -314,7 +305,7 @@ impl Engine {
             // Under the state mutex, as all changes of the word.
             self.gate.set(crate::core::gate::REFUSE);
         }
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stop();
         self.state.notify_all();
         self.timers.stop();
         let drained = self.drain();
@@ -322,28 +313,26 @@ impl Engine {
         // A resume that is under way sees that the database closes.
         drop(self.resume_token.lock());
         let mut leader = self.leader.lock();
-        if failed.is_none() && leader.log.is_some() {
+        if failed.is_none() && leader.log.writer().is_some() {
             // A log that was written is made durable (D12).
             let closing = match self.needs_closing(&leader) {
-                true => self.add_closing(&mut leader),
+                true => leader.log.add_closing(self),
                 false => Ok(()),
             };
             first = first.and(closing);
-            let synced = if leader.log.as_ref().is_some_and(|l| l.is_synced())
-                && self.logs.are_closed_synced()
-            {
+            let synced = if leader.log.is_synced() && self.logs.are_closed_synced() {
                 Ok(())
             } else {
-                self.sync_logs(&mut leader)
+                leader.log.sync(self)
             };
             first = first.and(synced);
             if first.is_ok() && self.c.options.own.evidence {
                 // A log of notes only is missed by nobody; older ones may still be needed.
-                let current = leader.log.as_ref().filter(|_| leader.log_bytes > 0);
+                let current = leader.log.writer().filter(|_| leader.log.bytes() > 0);
                 first = self.record_log_ends(current.map(|log| (log.log_number(), log.len())));
             }
         }
-        if let Some(mut log) = leader.log.take() {
+        if let Some(mut log) = leader.log.end() {
             let closed = log.close();
             if failed.is_none() {
                 first = first.and(closed);

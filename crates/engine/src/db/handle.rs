@@ -1,15 +1,17 @@
 //! `Db` and `Cf`: cheap handles to an open database.
 
 use super::cursor::{Cursor, Iter};
-use super::{FamilyOptions, OpenBuilder};
-use crate::compaction::{CompactFilesOptions, CompactRangeOptions, KeyRange};
-use crate::core::{Engine, Family, FamilyRequest, Snapshot};
+use super::{FamilyOptions, OpenBuilder, compact_range};
+use crate::compaction::{
+    CompactFilesOptions, CompactRangeOptions, Compactor, KeyRange, TableRemoval, WorkControl,
+};
+use crate::core::{Engine, Family, FamilyChanges, FamilyRequest, Snapshot};
 use crate::listener::FlushReason;
 use crate::merge::MergeOperator;
 use crate::options::FlushOptions;
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
-use crate::write::{FamilyRef, WriteBatch, WriteOptions};
+use crate::write::{FamilyRef, Wal, WriteBatch, WriteOptions};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, ValueType};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -148,7 +150,7 @@ impl Db {
     ) -> Result<Cf> {
         let family = family.request(self.engine())?;
         fits(&family)?;
-        let made = self.engine().create_family(&family)?;
+        let made = FamilyChanges::of(self.engine()).create(&family)?;
         Ok(self.handle(&made))
     }
 
@@ -174,7 +176,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` for the default family, and if it was dropped before; `Io`.
     pub fn drop_cf(&self, cf: &Cf) -> Result<()> {
-        self.engine().drop_family(&cf.family)?;
+        FamilyChanges::of(self.engine()).drop(&cf.family)?;
         self.engine().options_writer().write()
     }
 
@@ -249,7 +251,7 @@ impl Db {
     /// # Errors
     /// `Io`; the log is then poisoned and writes are refused.
     pub fn sync(&self) -> Result<()> {
-        self.engine().sync_wal()
+        Wal::of(self.engine()).sync()
     }
 
     /// Hands log records that the option `manual_wal_flush` holds back to the operating system, so
@@ -258,7 +260,10 @@ impl Db {
     /// # Errors
     /// `Io`; the log is then poisoned and writes are refused.
     pub fn flush_wal(&self, sync: bool) -> Result<()> {
-        self.engine().flush_wal(sync)
+        match sync {
+            true => Wal::of(self.engine()).sync(),
+            false => Wal::of(self.engine()).flush(),
+        }
     }
 
     /// Writes the memtables of all families out; with `wait`, returns when they are in tables.
@@ -304,7 +309,7 @@ impl Db {
     /// # Errors
     /// `ShutdownInProgress`.
     pub fn pause_background_work(&self) -> Result<()> {
-        self.engine().pause_background_work()
+        WorkControl::new(self.engine()).pause()
     }
 
     /// Takes back [`Self::pause_background_work`].
@@ -312,29 +317,29 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` if work is not paused.
     pub fn continue_background_work(&self) -> Result<()> {
-        self.engine().continue_background_work()
+        WorkControl::new(self.engine()).unpause()
     }
 
     /// Calls off manual compactions and refuses new ones with `Incomplete`. Counts.
     pub fn disable_manual_compaction(&self) {
-        self.engine().disable_manual_compaction();
+        WorkControl::new(self.engine()).disable_manual();
     }
 
     /// Takes back one call of [`Self::disable_manual_compaction`]; the next one if there was none.
     pub fn enable_manual_compaction(&self) {
-        self.engine().switches.enable_manual();
+        WorkControl::new(self.engine()).enable_manual();
     }
 
     /// Gives up all compactions that run, waits for their end, and lets none begin: they fail with
     /// `Incomplete`, manual ones too. What was due is done after [`Self::resume_compactions`]. Flushes go on.
     /// Counts: must be resumed as often. Not to be called by a listener.
     pub fn abort_compactions(&self) {
-        self.engine().abort_compactions();
+        WorkControl::new(self.engine()).abort_compactions();
     }
 
     /// Takes back one call of [`Self::abort_compactions`]; without one it does nothing.
     pub fn resume_compactions(&self) {
-        self.engine().resume_compactions();
+        WorkControl::new(self.engine()).resume_compactions();
     }
 
     /// Starts no flush and no compaction any more, ever, and abandons those that run; with `wait`,
@@ -349,12 +354,20 @@ impl Db {
 
     /// Keeps files that nothing needs any more. Counts.
     pub fn disable_file_deletions(&self) {
-        self.engine().disable_file_deletions();
+        self.engine().c.purge.disable();
     }
 
     /// Takes back [`Self::disable_file_deletions`]; the last one deletes what was kept.
     pub fn enable_file_deletions(&self) {
-        self.engine().enable_file_deletions();
+        let engine = self.engine();
+        let purge = &engine.c.purge;
+        purge.enable();
+        if !purge.is_disabled() && !purge.is_closed() {
+            drop(engine.log_retirement().run());
+            purge.run();
+            purge.run_others();
+            engine.options_writer().remove_old();
+        }
     }
 
     /// The newest visible sequence number.
@@ -692,8 +705,7 @@ impl Cf {
         end: Option<&[u8]>,
         options: &CompactRangeOptions,
     ) -> Result<()> {
-        let engine = self.engine();
-        engine.compact_range(&self.family, begin, end, options)
+        compact_range(self.engine(), &self.family, (begin, end), options, None)
     }
 
     /// Compacts tables by number, and what must go with them, into `output_level`; returns the
@@ -708,8 +720,7 @@ impl Cf {
         output_level: usize,
         options: &CompactFilesOptions,
     ) -> Result<Vec<u64>> {
-        self.engine()
-            .compact_files(&self.family, numbers, output_level, options)
+        Compactor::new(self.engine()).compact_files(&self.family, numbers, output_level, options)
     }
 
     /// Asks background compactions to take the files of a range down; `None` is unbounded. Does nothing in
@@ -718,8 +729,7 @@ impl Cf {
     /// # Errors
     /// None today.
     pub fn suggest_compact_range(&self, begin: Option<&[u8]>, end: Option<&[u8]>) -> Result<()> {
-        self.engine()
-            .suggest_compact_range(&self.family, begin, end)
+        WorkControl::new(self.engine()).suggest_range(&self.family, begin, end)
     }
 
     /// Drops the tables that lie wholly in one of the ranges, except those of level 0, without
@@ -728,8 +738,7 @@ impl Cf {
     /// # Errors
     /// `ColumnFamilyDropped` if there is such a table, `Io`.
     pub fn delete_files_in_ranges(&self, ranges: &[KeyRange<'_>], include_end: bool) -> Result<()> {
-        self.engine()
-            .delete_files_in_ranges(&self.family, ranges, include_end)
+        TableRemoval::new(self.engine()).delete_files_in_ranges(&self.family, ranges, include_end)
     }
 
     /// Level and description of all its tables, from level 0 down, each level in its order.

@@ -1,8 +1,10 @@
 //! The database handle: opening, verbs, properties, closing.
 
+mod background;
 mod builder;
 mod changes;
 mod close;
+mod compact;
 mod cursor;
 mod cursor_moves;
 mod destroy;
@@ -28,6 +30,7 @@ mod verbs;
 mod verify;
 mod written;
 
+pub(crate) use compact::compact_range;
 pub(crate) use destroy::gone;
 pub(crate) use repair::RepairPlaces;
 

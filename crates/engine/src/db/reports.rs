@@ -5,96 +5,50 @@
 
 use super::Db;
 use super::properties::Properties;
+use super::stats_family::persist_stats;
 use crate::core::{Engine, StatsSlice};
-use crate::options::{DbOptions, InfoLogLevel};
+use crate::write::WriteWaits;
 use spanlith_base::stats::Ticker;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
+/// Reports of a database about itself.
+pub(super) struct Reports<'a> {
+    engine: &'a Engine,
 }
 
-impl Engine {
-    /// Starts, changes or ends the reports if their periods differ from those before.
-    pub(crate) fn start_reports(self: &Arc<Self>, before: &DbOptions, now: &DbOptions) {
-        let periods = |o: &DbOptions| {
-            let logged = self.reporter.log().is_enabled(InfoLogLevel::Info);
-            let dump = if logged { o.stats_dump_period_sec } else { 0 };
-            let counted = self.reporter.statistics().is_some();
-            let keep = if counted {
-                o.stats_persist_period_sec
-            } else {
-                0
-            };
-            (u64::from(dump), u64::from(keep))
-        };
-        if periods(before) == periods(now) {
-            return;
-        }
-        let (dump, keep) = periods(now);
-        let step = gcd(dump, keep);
-        if step == 0 || self.c.read_only {
-            return self.timers.reports.stop();
-        }
-        let me = Arc::downgrade(self);
-        let mut seconds = 0u64;
-        let due = move |seconds: u64, period: u64| period > 0 && seconds.is_multiple_of(period);
-        let tick = Box::new(move || {
-            seconds += step;
-            tick(&me, due(seconds, dump), due(seconds, keep))
-        });
-        let executor = &*self.c.env.executor;
-        let period = Duration::from_secs(step);
-        self.timers.reports.restart(executor, "stats", period, tick);
+impl<'a> Reports<'a> {
+    pub(super) fn of(engine: &'a Engine) -> Self {
+        Self { engine }
     }
 
     /// Writes the statistics of the database and its families to the info log.
-    pub(crate) fn dump_stats(&self) {
-        let log = self.reporter.log();
+    pub(super) fn dump(&self) {
+        let log = self.engine.reporter.log();
         log.info(format_args!("------- DUMPING STATS -------"));
-        let properties = Properties::of(self);
+        let properties = Properties::of(self.engine);
         log.info(format_args!("{}", properties.db_stats_text()));
-        log.info(format_args!("{}", self.write_times_text()));
-        for family in self.families.load_full().iter() {
+        log.info(format_args!("{}", WriteWaits::new(self.engine).text()));
+        for family in self.engine.families.load_full().iter() {
             log.info(format_args!("{}", properties.family_report(family)));
         }
-        if let Some(statistics) = self.reporter.statistics() {
+        if let Some(statistics) = self.engine.reporter.statistics() {
             log.info(format_args!("STATISTICS:\n {}", statistics.text()));
         }
         properties.written_bytes().tell(log);
     }
 
     /// Adds the counters of now to the history.
-    pub(crate) fn keep_stats(self: &Arc<Self>) {
-        let Some(statistics) = self.reporter.statistics() else {
+    pub(super) fn keep(&self) {
+        let Some(statistics) = self.engine.reporter.statistics() else {
             return;
         };
         let now: Vec<u64> = Ticker::ALL.iter().map(|&t| statistics.ticker(t)).collect();
-        if self.c.options.persist_stats_to_disk {
-            return self.persist_stats(now);
+        if self.engine.c.options.persist_stats_to_disk {
+            return persist_stats(self.engine, now);
         }
-        let bytes_max = self.options().stats_history_buffer_size;
-        let at = self.c.env.clock.now_micros();
-        self.reporter.history().push(at, now, bytes_max);
+        let bytes_max = self.engine.options().stats_history_buffer_size;
+        let at = self.engine.c.env.clock.now_micros();
+        self.engine.reporter.history().push(at, now, bytes_max);
     }
-}
-
-/// One tick; false ends the timer.
-fn tick(engine: &Weak<Engine>, dump: bool, keep: bool) -> bool {
-    let Some(engine) = engine.upgrade() else {
-        return false;
-    };
-    if engine.stopping() {
-        return false;
-    }
-    if dump {
-        engine.dump_stats();
-    }
-    if keep {
-        engine.keep_stats();
-    }
-    true
 }
 
 impl Db {

@@ -9,12 +9,12 @@
 //! the new one with the new number (R1).
 
 use super::Db;
-use crate::core::Engine;
+use crate::core::Lsm;
 use crate::recovery::{OpenRequest, list_families, open, read_current};
 use crate::version::filenames;
 use spanlith_base::{Error, ErrorKind, Result};
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// A database open for reading that follows the process that writes it. Everything that [`Db`] reads can be read;
 /// updates fail with `NotSupported`.
@@ -103,7 +103,7 @@ impl Secondary {
             ))
             .with_path(&self.request.dir));
         }
-        engine.adopt(&newer);
+        adopt(engine, &newer);
         *seen = now;
         Ok(())
     }
@@ -117,33 +117,29 @@ impl Deref for Secondary {
     }
 }
 
-impl Engine {
-    /// Shows the state of `newer`, the same database opened later, which is not used afterwards.
-    fn adopt(self: &Arc<Self>, newer: &Self) {
-        let visible = newer.visible();
-        debug_assert!(visible >= self.visible(), "W3");
-        // Whoever catches up holds the token of that; nothing is written here.
-        self.order.publish_alone(visible.max(self.visible()));
-        let mut found = newer.state.lock();
-        let mut families = std::mem::take(&mut found.families);
-        drop(found);
-        let mut replaced = Vec::new();
-        let mut state = self.state.lock();
-        let ids: Vec<u32> = state.families.keys().copied().collect();
-        for id in ids {
-            let (Some(family), Some(found)) = (state.family_mut(id), families.remove(&id)) else {
-                continue;
-            };
-            family.log_number = found.log_number;
-            replaced.push((
-                std::mem::replace(&mut family.mem, found.mem),
-                std::mem::replace(&mut family.imm, found.imm),
-                std::mem::replace(&mut family.version, found.version),
-            ));
-            self.install_superversion(&mut state, id);
-        }
-        drop(state);
-        // Memtables and files are freed without the lock.
-        drop(replaced);
+/// Shows the state of `newer`, the same database opened later, which is not used afterwards.
+fn adopt(lsm: &Lsm, newer: &Lsm) {
+    let visible = newer.visible();
+    debug_assert!(visible >= lsm.visible(), "W3");
+    // Whoever catches up holds the token of that; nothing is written here.
+    lsm.order.publish_alone(visible.max(lsm.visible()));
+    let mut families = std::mem::take(&mut newer.state.lock().families);
+    let mut replaced = Vec::new();
+    let mut state = lsm.state.lock();
+    let ids: Vec<u32> = state.families.keys().copied().collect();
+    for id in ids {
+        let (Some(family), Some(found)) = (state.family_mut(id), families.remove(&id)) else {
+            continue;
+        };
+        family.log_number = found.log_number;
+        replaced.push((
+            std::mem::replace(&mut family.mem, found.mem),
+            std::mem::replace(&mut family.imm, found.imm),
+            std::mem::replace(&mut family.version, found.version),
+        ));
+        lsm.install_superversion(&mut state, id);
     }
+    drop(state);
+    // Memtables and files are freed without the lock.
+    drop(replaced);
 }

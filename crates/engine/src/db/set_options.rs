@@ -4,7 +4,10 @@
 //! new OPTIONS file before the call returns, unless the database was opened for reading only. Jobs that run go on with the options they began with.
 
 use super::{Cf, Db};
-use crate::core::{Engine, Family, FamilySettings, ThrottleSettings, table_read_options};
+use crate::core::{
+    Engine, Family, FamilySettings, Leadership, Lsm, OptionsWriter, ThrottleSettings,
+    table_read_options,
+};
 use crate::options::objects::is_null;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, DbOptions, FamilySection, OptionsFile, check_supported,
@@ -32,43 +35,49 @@ fn check_change(
     new
 }
 
-impl Engine {
-    /// The families' and the database's options in force.
-    pub(crate) fn options_in_force(&self) -> OptionsFile {
-        let families = self.families.load_full();
-        let families = families.iter().map(|f| -> FamilySection {
-            let s = f.settings();
-            (f.name.clone(), s.user_options(), s.table_options.clone())
-        });
-        OptionsFile {
-            db: DbOptions::clone(&self.options()),
-            families: families.collect(),
+/// A change of options in force.
+struct OptionsChange<'a> {
+    lsm: &'a Lsm,
+    leader: &'a Leadership,
+    /// Records it.
+    writer: OptionsWriter<'a>,
+}
+
+impl<'a> OptionsChange<'a> {
+    fn of(engine: &'a Engine) -> Self {
+        Self {
+            lsm: engine.lsm(),
+            leader: &engine.leader,
+            writer: engine.options_writer(),
         }
     }
 
     /// Records a change. What was opened for reading only changes nothing in its directory, which may be another
     /// process's: there a change holds in memory.
     fn record_options(&self) -> Result<()> {
-        match self.c.read_only {
+        match self.lsm.c.read_only {
             true => Ok(()),
-            false => self.options_writer().write(),
+            false => self.writer.write(),
         }
     }
 
     fn log_inputs<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) {
         for (name, value) in changes {
             let (name, value) = (name.as_ref(), value.as_ref());
-            self.reporter.log().info(format_args!("{name}: {value}"));
+            self.lsm
+                .reporter
+                .log()
+                .info(format_args!("{name}: {value}"));
         }
     }
 
     /// Changes options of a family; recorded when this returns.
-    pub(crate) fn set_family_options<N: AsRef<str>, V: AsRef<str>>(
-        self: &Arc<Self>,
+    fn set_in_family<N: AsRef<str>, V: AsRef<str>>(
+        &self,
         family: &Arc<Family>,
         changes: &[(N, V)],
     ) -> Result<()> {
-        let log = self.reporter.log();
+        let log = self.lsm.reporter.log();
         if changes.is_empty() {
             let name = &family.name;
             log.warn(format_args!(
@@ -93,7 +102,7 @@ impl Engine {
     }
 
     fn change_family<N: AsRef<str>, V: AsRef<str>>(
-        self: &Arc<Self>,
+        &self,
         family: &Arc<Family>,
         changes: &[(N, V)],
     ) -> Result<()> {
@@ -107,7 +116,7 @@ impl Engine {
         let (mut options, mut table) = before.with_changes(&now.table_options, changes)?;
         crate::options::sanitize_stops(&mut options);
         keep_known_objects((&mut options, &mut table), (&before, &now.table_options));
-        let db = self.options().to_arc();
+        let db = self.lsm.options().to_arc();
         check_change(
             (&db, &db),
             (&before, &now.table_options),
@@ -141,26 +150,23 @@ impl Engine {
             // Looked at after the next write to the family; that of the default family before every write.
             leader.slots[at].limit = limit;
         }
-        let mut state = self.state.lock();
+        let mut state = self.lsm.state.lock();
         if let Some(f) = state.family_mut(family.id) {
             f.settings = Arc::new(settings);
         }
-        self.install_superversion(&mut state, family.id);
+        self.lsm.install_superversion(&mut state, family.id);
         drop(state);
         drop(leader);
-        self.keep_times(false);
-        self.start_age_timer();
-        self.state.notify_all();
-        self.reporter.tell_stalls();
+        self.lsm.keep_times(false);
+        self.lsm.start_age_timer();
+        self.lsm.state.notify_all();
+        self.lsm.reporter.tell_stalls();
         Ok(())
     }
 
     /// Changes options of the database; recorded when this returns.
-    pub(crate) fn set_database_options<N: AsRef<str>, V: AsRef<str>>(
-        self: &Arc<Self>,
-        changes: &[(N, V)],
-    ) -> Result<()> {
-        let log = self.reporter.log();
+    fn set_in_database<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) -> Result<()> {
+        let log = self.lsm.reporter.log();
         if changes.is_empty() {
             log.warn(format_args!("SetDBOptions(), empty input."));
             return Err(Error::invalid_argument("empty input"));
@@ -178,30 +184,28 @@ impl Engine {
         self.record_options()
     }
 
-    fn change_database<N: AsRef<str>, V: AsRef<str>>(
-        self: &Arc<Self>,
-        changes: &[(N, V)],
-    ) -> Result<()> {
+    fn change_database<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) -> Result<()> {
         let leader = self.leader.lock();
-        let now = self.options().to_arc();
+        let now = self.lsm.options().to_arc();
         let new = Arc::new(now.with_changes(changes)?);
         let (cf, table) = (CfOptions::default(), BlockBasedTableOptions::default());
         check_change((&now, &new), (&cf, &table), (&cf, &table))?;
         // What parts keep for themselves. Readers may be closed: not under the state mutex.
-        let io = &self.c.io;
+        let io = &self.lsm.c.io;
         io.set_max_open_files(new.max_open_files);
         io.set_bytes_per_sync(new.bytes_per_sync, new.strict_bytes_per_sync);
-        let mut state = self.state.lock();
-        self.replace_options(new.clone());
-        self.set_throttle(&mut state, ThrottleSettings::of(&new));
+        let mut state = self.lsm.state.lock();
+        self.lsm.replace_options(new.clone());
+        self.lsm
+            .set_throttle(&mut state, ThrottleSettings::of(&new));
         drop(leader);
-        let executor = &self.c.env.executor;
-        executor.reserve(JobClass::High, self.max_flushes());
-        executor.reserve(JobClass::Low, self.max_compactions());
-        self.schedule(&mut state);
+        let executor = &self.lsm.c.env.executor;
+        executor.reserve(JobClass::High, self.lsm.max_flushes());
+        executor.reserve(JobClass::Low, self.lsm.max_compactions());
+        self.lsm.schedule(&mut state);
         drop(state);
-        self.start_reports(&now, &new);
-        self.start_age_timer();
+        self.lsm.start_reports(&now, &new);
+        self.lsm.start_age_timer();
         Ok(())
     }
 }
@@ -222,7 +226,7 @@ impl Db {
     /// exist or cannot be changed, `NotSupported` for a feature that does not exist; nothing is changed
     /// then. `Io` if the file could not be written: the change holds until the database is closed.
     pub fn set_options<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) -> Result<()> {
-        self.engine().set_database_options(changes)
+        OptionsChange::of(self.engine()).set_in_database(changes)
     }
 
     /// Starts automatic compactions of families that were opened without them: sets
@@ -237,7 +241,16 @@ impl Db {
 
     /// Options in force, of the database and all its families.
     pub fn options(&self) -> OptionsFile {
-        self.engine().options_in_force()
+        let engine = self.engine();
+        let families = engine.families.load_full();
+        let families = families.iter().map(|f| -> FamilySection {
+            let s = f.settings();
+            (f.name.clone(), s.user_options(), s.table_options.clone())
+        });
+        OptionsFile {
+            db: DbOptions::clone(&engine.options()),
+            families: families.collect(),
+        }
     }
 }
 
@@ -249,7 +262,7 @@ impl Cf {
     /// `InvalidArgument` for no change, an unknown or fixed option, and a bad value; `NotSupported` for
     /// a feature that does not exist; nothing is changed then. `Io` as for [`Db::set_options`].
     pub fn set_options<N: AsRef<str>, V: AsRef<str>>(&self, changes: &[(N, V)]) -> Result<()> {
-        self.db.engine().set_family_options(&self.family, changes)
+        OptionsChange::of(self.db.engine()).set_in_family(&self.family, changes)
     }
 
     /// Options in force.

@@ -19,7 +19,6 @@ use spanlith_base::stats::Ticker;
 use spanlith_base::{Error, Result};
 use spanlith_wal::WriteBatch;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 const FORMAT_KEY: &str = "__persistent_stats_format_version__";
 const COMPATIBLE_KEY: &str = "__persistent_stats_compatible_version__";
@@ -82,30 +81,29 @@ impl Db {
     }
 }
 
-impl Engine {
-    /// Writes what the counters rose by since the last call; the first call writes nothing.
-    pub(super) fn persist_stats(self: &Arc<Self>, now: Vec<u64>) {
-        let families = self.families.load_full();
-        let Some(family) = families.by_name(STATS_FAMILY) else {
-            return;
-        };
-        let before = self.reporter.history().exchange(now.clone());
-        let Some(before) = before else { return };
-        let seconds = self.c.env.clock.now_seconds();
-        let mut batch = WriteBatch::new();
-        let mut fill = || -> Result<()> {
-            for ((ticker, now), before) in Ticker::ALL.iter().zip(&now).zip(&before) {
-                let key = stats_key(seconds, ticker.name());
-                let increase = now.saturating_sub(*before).to_string();
-                batch.put_cf(family.id, key.as_bytes(), increase.as_bytes())?;
-            }
-            self.write_batch(&batch, &not_waiting()).map(drop)
-        };
-        if let Err(e) = fill() {
-            self.reporter
-                .log()
-                .warn(format_args!("Writing to persistent stats CF failed -- {e}"));
+/// Writes what the counters rose by since the last call; the first call writes nothing.
+pub(super) fn persist_stats(engine: &Engine, now: Vec<u64>) {
+    let families = engine.families.load_full();
+    let Some(family) = families.by_name(STATS_FAMILY) else {
+        return;
+    };
+    let before = engine.reporter.history().exchange(now.clone());
+    let Some(before) = before else { return };
+    let seconds = engine.c.env.clock.now_seconds();
+    let mut batch = WriteBatch::new();
+    let mut fill = || -> Result<()> {
+        for ((ticker, now), before) in Ticker::ALL.iter().zip(&now).zip(&before) {
+            let key = stats_key(seconds, ticker.name());
+            let increase = now.saturating_sub(*before).to_string();
+            batch.put_cf(family.id, key.as_bytes(), increase.as_bytes())?;
         }
+        engine.write_batch(&batch, &not_waiting()).map(drop)
+    };
+    if let Err(e) = fill() {
+        engine
+            .reporter
+            .log()
+            .warn(format_args!("Writing to persistent stats CF failed -- {e}"));
     }
 }
 
@@ -148,7 +146,9 @@ fn is_readable(family: &Cf) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::db::reports::Reports;
     use spanlith_env::{Env, MemFs, VirtualClock};
+    use std::sync::Arc;
     use std::time::Duration;
 
     fn open(fs: &MemFs, clock: &Arc<VirtualClock>, persist: bool) -> Db {
@@ -185,22 +185,22 @@ mod tests {
             Some(&b"1"[..])
         );
         // What the first tick counts is where the second begins.
-        db.engine().keep_stats();
+        Reports::of(db.engine()).keep();
         assert_eq!(family.iter().count(), 2);
         for n in 0..5 {
             db.default_cf().put(format!("{n}"), "v").unwrap();
         }
         clock.advance(Duration::from_secs(10));
-        db.engine().keep_stats();
+        Reports::of(db.engine()).keep();
         let key = "1000000010#rocksdb.number.keys.written";
         assert_eq!(family.get(key).unwrap().as_deref(), Some(&b"5"[..]));
         drop(family);
         db.close().unwrap();
 
         let db = open(&fs, &clock, true);
-        db.engine().keep_stats();
+        Reports::of(db.engine()).keep();
         clock.advance(Duration::from_secs(10));
-        db.engine().keep_stats();
+        Reports::of(db.engine()).keep();
         let ends = |from: u64, until: u64| -> Vec<u64> {
             let slices = db.stats_history(from, until);
             slices.iter().map(|s| s.at_micros / 1_000_000).collect()
@@ -215,7 +215,7 @@ mod tests {
         // Whoever does not ask for it has it opened none the less.
         let db = open(&fs, &clock, false);
         assert_eq!(names(&db), ["default", STATS_FAMILY]);
-        db.engine().keep_stats();
+        Reports::of(db.engine()).keep();
         assert_eq!(db.stats_history(0, u64::MAX).len(), 1);
     }
 

@@ -1,6 +1,7 @@
 //! Opening without what was written after a timestamp.
 
-use super::{Db, OpenBuilder};
+use super::{Db, OpenBuilder, compact_range};
+use crate::compaction::Trim;
 use spanlith_base::{Error, Result};
 
 impl OpenBuilder {
@@ -26,13 +27,13 @@ impl OpenBuilder {
             .iter()
             .filter(|f| f.comparator.timestamp_size() > 0)
             .collect();
-        let trimmed = timed
-            .iter()
-            .try_for_each(|f| engine.check_trim(f, timestamp))
-            .and_then(|()| {
-                let mut families = timed.iter();
-                families.try_for_each(|f| engine.trim_history(f, timestamp))
-            });
+        let trims = timed.iter().map(|f| Trim::of(f, timestamp));
+        let trimmed = trims.collect::<Result<Vec<_>>>().and_then(|trims| {
+            let mut families = timed.iter().zip(trims);
+            families.try_for_each(|(f, trim)| {
+                compact_range(engine, f, (None, None), &Trim::options(), Some(trim))
+            })
+        });
         if let Err(e) = trimmed {
             // The first error counts, not that of the close.
             let _ = db.close();

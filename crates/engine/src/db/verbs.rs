@@ -1,6 +1,7 @@
 //! Verbs of the Rust interface that are made of others.
 
 use super::{Cf, Db, FamilyOptions};
+use crate::compaction::TableRemoval;
 use spanlith_base::{ErrorKind, Result};
 
 impl Db {
@@ -27,7 +28,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument` if there is no such table or its place is another one, `Io`.
     pub fn delete_table_file(&self, name: &str) -> Result<()> {
-        self.engine().delete_table_file(name)
+        TableRemoval::new(self.engine()).delete_table_file(name)
     }
 }
 

@@ -7,9 +7,9 @@
 use crate::compaction::plant;
 use crate::compaction::{CompactionIter, IterSettings, check_memtables, check_outputs};
 use crate::core::{
-    CoveredBytes, DbState, Engine, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
-    NewTable, Place, Recheck, ShortDirs, SizeTally, WrittenBy, is_no_space, panicked,
-    path_of_flush, strips_timestamps, watch_spare,
+    CoveredBytes, DbState, Family, FamilyEdit, FamilySettings, FamilyState, Immutable,
+    LogRetirement, Lsm, NewTable, Place, Recheck, ShortDirs, SizeTally, WrittenBy, is_no_space,
+    panicked, path_of_flush, strips_timestamps, watch_spare,
 };
 use crate::filter::{FilterContext, TableCreation, protective_filter};
 use crate::flush::notes::FlushNote;
@@ -27,7 +27,6 @@ use spanlith_env::IoActivity;
 use spanlith_memtable::MemTable;
 use spanlith_table::ReadActivity;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Entries between two notes of how far a flush has come.
@@ -51,18 +50,29 @@ pub(super) struct Picked {
     reason: FlushReason,
 }
 
-impl Engine {
+/// Flushes sealed memtables of a database, and puts away the logs that nobody needs afterwards.
+pub(crate) struct Flusher<'a> {
+    pub(super) lsm: &'a Lsm,
+    logs: LogRetirement<'a>,
+}
+
+impl<'a> Flusher<'a> {
+    /// That of these trees.
+    pub(crate) fn new(lsm: &'a Lsm, logs: LogRetirement<'a>) -> Self {
+        Self { lsm, logs }
+    }
+
     /// Body of the background flush job of a family; of all families if flushes are atomic.
-    pub(crate) fn background_flush(self: &Arc<Self>, family: &Arc<Family>) {
+    pub(crate) fn run(&self, family: &Arc<Family>) {
         // Ends the job also if a listener cleared the error: the next write or flush tries again.
         let mut failed = false;
         loop {
-            if !self.c.options.atomic_flush {
-                read_timestamps(&self.state, family);
+            if !self.lsm.c.options.atomic_flush {
+                read_timestamps(&self.lsm.state, family);
             }
             let picked = {
-                let mut state = self.state.lock();
-                let stop = failed || state.trouble.stops_work() || self.stopping();
+                let mut state = self.lsm.state.lock();
+                let stop = failed || state.trouble.stops_work() || self.lsm.stopping();
                 let picked = if stop {
                     Vec::new()
                 } else {
@@ -78,32 +88,30 @@ impl Engine {
                         (postponed, again) = f.flush.end(failed, released);
                     }
                     if again || state.jobs.has_together() {
-                        self.schedule(&mut state);
+                        self.lsm.schedule(&mut state);
                     }
                     drop(state);
-                    self.state.notify_all();
+                    self.lsm.state.notify_all();
                     if postponed {
-                        self.watch_postponed();
+                        self.lsm.watch_postponed();
                     }
-                    watch_spare(&*self.c.env.executor);
+                    watch_spare(&*self.lsm.c.env.executor);
                     return;
                 }
                 picked
             };
-            let flush = || self.flush_memtables(&picked, 0);
+            let flush = || self.flush(&picked, 0);
             let flushed = catch_unwind(AssertUnwindSafe(flush));
             match flushed.unwrap_or_else(|panic| Err(panicked("flush", &*panic))) {
-                Ok(()) => self.work_succeeded(Place::Flush),
+                Ok(()) => self.lsm.work_succeeded(Place::Flush),
                 // What is left of a dropped family is of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(e) => {
-                    self.flush_failed(&picked, &e);
+                    self.failed(&picked, &e);
                     failed = true;
                 }
             }
-            for file in &self.c.purge.run() {
-                self.reporter.note_deleted(file, &self.c.dir);
-            }
+            self.lsm.purge_obsolete();
         }
     }
 
@@ -118,7 +126,7 @@ impl Engine {
                 reason: f.imm.last().map_or(FlushReason::Others, |i| i.reason),
             }
         };
-        if self.c.options.atomic_flush {
+        if self.lsm.c.options.atomic_flush {
             if !state.atomic_flush_is_due() {
                 // A flush is still asked for where listeners have not heard of sealed memtables.
                 let untold = state.families.values().any(|f| f.flush.has_untold_seals());
@@ -146,18 +154,18 @@ impl Engine {
 
     /// Flushes all sealed memtables in one edit, which says that no log below `give_up_below` is
     /// needed. Requires: no flush job runs or begins.
-    pub(crate) fn flush_everything(self: &Arc<Self>, give_up_below: FileNumber) -> Result<()> {
+    pub(crate) fn flush_everything(&self, give_up_below: FileNumber) -> Result<()> {
         let picked: Vec<Picked> = {
-            let mut state = self.state.lock();
+            let mut state = self.lsm.state.lock();
             let some = state.families.values_mut().filter(|f| !f.imm.is_empty());
             some.map(Picked::all_of).collect()
         };
         if picked.is_empty() && give_up_below == 0 {
             return Ok(());
         }
-        let done = self.flush_memtables(&picked, give_up_below);
-        self.release_flushes(&picked);
-        let mut state = self.state.lock();
+        let done = self.flush(&picked, give_up_below);
+        self.release(&picked);
+        let mut state = self.lsm.state.lock();
         for f in state.families.values_mut() {
             f.flush.stop();
         }
@@ -168,13 +176,13 @@ impl Engine {
     /// `first`.
     fn forget_old_logs(&self, picked: &[Picked], first: FileNumber) -> Vec<FamilyEdit> {
         let is_picked = |id: u32| picked.iter().any(|p| p.family.id == id);
-        let families = self.families.load();
+        let families = self.lsm.families.load();
         let others = families.iter().filter(|f| !is_picked(f.id));
         let edit = |family: &Arc<Family>| FamilyEdit {
             family: family.clone(),
             edit: VersionEdit {
                 log_number: Some(first),
-                last_sequence: Some(self.visible()),
+                last_sequence: Some(self.lsm.visible()),
                 ..VersionEdit::default()
             },
         };
@@ -182,14 +190,14 @@ impl Engine {
     }
 
     /// Removes tables and blob files that no edit names.
-    fn remove_tables(&self, done: &[(FlushNote<'_>, Built)]) {
+    fn discard(&self, done: &[(FlushNote<'_>, Built)]) {
         for (note, built) in done {
             if let Some(NewTable { file, .. }) = &built.table {
                 let path = note.family.table_path(file.number, file.path_id);
-                self.c.purge.discard(file.number, &path);
+                self.lsm.c.purge.discard(file.number, &path);
             }
             for blob in &built.blobs {
-                self.discard_blob_file(note.family, blob.number);
+                self.lsm.discard_blob_file(note.family, blob.number);
             }
         }
     }
@@ -197,31 +205,27 @@ impl Engine {
     /// Flushes each family's memtables into one table, and installs all of them in one step. With
     /// `give_up_below`, no family needs a log below that any more; 0 is for keeping all that are
     /// needed.
-    pub(super) fn flush_memtables(
-        self: &Arc<Self>,
-        picked: &[Picked],
-        give_up_below: FileNumber,
-    ) -> Result<()> {
-        let started = self.c.env.clock.monotonic_nanos();
+    pub(super) fn flush(&self, picked: &[Picked], give_up_below: FileNumber) -> Result<()> {
+        let started = self.lsm.c.env.clock.monotonic_nanos();
         let _activity = ReadActivity::Flush.enter();
         let mut edits = Vec::with_capacity(picked.len());
         let mut done = Vec::with_capacity(picked.len());
         let mut progress = Vec::with_capacity(picked.len());
         for p in picked {
-            let number = self.catalog.new_file_number();
+            let number = self.lsm.catalog.new_file_number();
             let mems: Vec<Arc<MemTable>> = p.imm.iter().map(|i| i.mem.clone()).collect();
             let request = TableRequest {
                 family: &p.family,
                 settings: &p.settings,
                 number,
                 mems: &mems,
-                snapshots: self.c.snapshots.sequences(),
+                snapshots: self.lsm.c.snapshots.sequences(),
                 creation: TableCreation::Flush,
             };
             let mut note = FlushNote {
                 family: &p.family,
                 settings: &p.settings,
-                job: self.new_job(),
+                job: self.lsm.new_job(),
                 number,
                 reason: p.reason,
                 level0_files: p.family.superversion.load().version.num_files(0),
@@ -229,13 +233,13 @@ impl Engine {
                 payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
                 joined_bytes: 0,
             };
-            self.wait_until_told(&p.family);
-            self.reporter.note_flush_begin(&note, &mems);
-            progress.push(Progressing::begin(self, p));
-            let built = match build_table(self, &request) {
+            self.lsm.wait_until_told(&p.family);
+            self.lsm.reporter.note_flush_begin(&note, &mems);
+            progress.push(Progressing::begin(self.lsm, p));
+            let built = match build_table(self.lsm, &request) {
                 Ok(built) => built,
                 Err(e) => {
-                    self.remove_tables(&done);
+                    self.discard(&done);
                     return Err(e);
                 }
             };
@@ -252,12 +256,13 @@ impl Engine {
             done.push((note, built));
             if let Some(mut f) = file {
                 let alive = self
+                    .lsm
                     .state
                     .lock()
                     .alive(p.family.id)
                     .map(|f| f.version.max_epoch_number());
                 f.temperature = p.settings.options.default_write_temperature as u8;
-                f.epoch_number = alive.inspect_err(|_| self.remove_tables(&done))? + 1;
+                f.epoch_number = alive.inspect_err(|_| self.discard(&done))? + 1;
                 edit.new_files.push(f);
             }
             edits.push(FamilyEdit {
@@ -269,14 +274,14 @@ impl Engine {
         // are only in the log: the log must not lose them (F2).
         if give_up_below > 0 {
             edits.extend(self.forget_old_logs(picked, give_up_below));
-        } else if self.families.load().len() > 1 {
-            self.sync_old_logs().inspect_err(|e| {
-                self.remove_tables(&done);
-                self.set_error(Place::Log, e);
+        } else if self.lsm.families.load().len() > 1 {
+            self.lsm.sync_old_logs().inspect_err(|e| {
+                self.discard(&done);
+                self.lsm.set_error(Place::Log, e);
             })?;
         }
-        let installed = self.log_and_apply_all(edits, |state| {
-            let ended = self.c.env.clock.monotonic_nanos();
+        let installed = self.lsm.log_and_apply_all(edits, |state| {
+            let ended = self.lsm.c.env.clock.monotonic_nanos();
             for (p, (note, built)) in picked.iter().zip(&mut done) {
                 let note_bytes = built.table.as_ref().map_or(0, |t: &NewTable| t.file.size);
                 if let Some(f) = state.family_mut(p.family.id) {
@@ -294,36 +299,36 @@ impl Engine {
         });
         if matches!(&installed, Err(e) if !e.may_be_written) {
             // Each further try would leave one more.
-            self.remove_tables(&done);
+            self.discard(&done);
         }
         installed?;
-        let micros = (self.c.env.clock.monotonic_nanos() - started) / 1000;
+        let micros = (self.lsm.c.env.clock.monotonic_nanos() - started) / 1000;
         for (note, built) in &done {
-            let now = self.c.env.clock.monotonic_nanos();
-            self.reporter.note_flush_end(note, built, micros, now);
+            let now = self.lsm.c.env.clock.monotonic_nanos();
+            self.lsm.reporter.note_flush_end(note, built, micros, now);
         }
-        let contents = self.retire_logs();
+        let contents = self.logs.run();
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
         // takes the last of the space, once the error is set.
-        let space = self.c.resources.check_space();
-        if self.throttle.is_smooth() {
+        let space = self.lsm.c.resources.check_space();
+        if self.lsm.throttle.is_smooth() {
             // Writers are paced by it.
-            let fs = &*self.c.env.fs;
-            let families = self.families.load_full();
+            let fs = &*self.lsm.c.env.fs;
+            let families = self.lsm.families.load_full();
             drop(ShortDirs::look(
                 fs,
                 &families,
-                &self.options(),
-                &self.throttle,
+                &self.lsm.options(),
+                &self.lsm.throttle,
             ));
         }
         if space.is_ok() {
-            self.release_flushes(picked);
+            self.release(picked);
         }
         for (note, built) in &done {
             let files = built.table.as_ref().map(|t| &t.file);
             let files = files.map_or(&[][..], std::slice::from_ref);
-            let until = (&self.stopping, &**self.reporter.log());
+            let until = (self.lsm.stop_flag(), &**self.lsm.reporter.log());
             WrittenBy::Flush.warm_cache(note.family, note.settings, files, until);
         }
         drop(contents);
@@ -331,28 +336,28 @@ impl Engine {
     }
 
     /// Decides what becomes of a flush that failed.
-    pub(super) fn flush_failed(self: &Arc<Self>, picked: &[Picked], error: &Error) {
+    pub(super) fn failed(&self, picked: &[Picked], error: &Error) {
         self.mark_retries(picked, error);
-        self.set_error(Place::Flush, error);
-        self.release_flushes(picked);
+        self.lsm.set_error(Place::Flush, error);
+        self.release(picked);
     }
 
     /// Callers that wait for the flush of what was picked go on.
-    fn release_flushes(&self, picked: &[Picked]) {
+    fn release(&self, picked: &[Picked]) {
         {
-            let mut state = self.state.lock();
+            let mut state = self.lsm.state.lock();
             for p in picked {
                 if let Some(f) = state.family_mut(p.family.id) {
                     f.flush.note_told();
                 }
             }
         }
-        self.state.notify_all();
+        self.lsm.state.notify_all();
     }
 
     /// The flush of what was picked failed: the next is another try, and listeners are told so.
     fn mark_retries(&self, picked: &[Picked], error: &Error) {
-        let mut state = self.state.lock();
+        let mut state = self.lsm.state.lock();
         for p in picked {
             if let Some(f) = state.family_mut(p.family.id) {
                 for sealed in f.imm.iter_mut().take(p.imm.len()) {
@@ -368,33 +373,33 @@ impl Engine {
 }
 
 /// The flush of a family that runs, for the pace of its writers; over when it goes, if not before.
-struct Progressing {
-    engine: Arc<Engine>,
+struct Progressing<'a> {
+    lsm: &'a Lsm,
     family: Arc<Family>,
 }
 
-impl Progressing {
-    fn begin(engine: &Arc<Engine>, p: &Picked) -> Self {
+impl<'a> Progressing<'a> {
+    fn begin(lsm: &'a Lsm, p: &Picked) -> Self {
         let entries = p.imm.iter().map(|i| i.mem.len()).sum();
-        if let Some(f) = engine.state.lock().family_mut(p.family.id) {
+        if let Some(f) = lsm.state.lock().family_mut(p.family.id) {
             f.flush.take(p.imm.len());
         }
-        let now = engine.c.env.clock.monotonic_nanos();
+        let now = lsm.c.env.clock.monotonic_nanos();
         p.family.pacer.flush.begin(entries, now);
         Self {
-            engine: engine.clone(),
+            lsm,
             family: p.family.clone(),
         }
     }
 }
 
-impl Drop for Progressing {
+impl Drop for Progressing<'_> {
     fn drop(&mut self) {
-        let mut state = self.engine.state.lock();
+        let mut state = self.lsm.state.lock();
         if let Some(f) = state.family_mut(self.family.id)
             && f.flush.give_back()
         {
-            let now = self.engine.c.env.clock.monotonic_nanos();
+            let now = self.lsm.c.env.clock.monotonic_nanos();
             self.family.pacer.flush.end(now);
         }
     }
@@ -422,25 +427,13 @@ impl Picked {
     }
 }
 
-impl Engine {
-    /// Syncs the directories that a flush wrote to: that of its table, and the first one if there are blob files.
-    fn sync_flushed(&self, family: &Family, path_id: u32, has_blobs: bool) -> Result<()> {
-        let paths = &family.cache.paths;
-        self.sync_tables_dir(paths.dir(path_id))?;
-        match path_id != 0 && has_blobs {
-            true => self.sync_tables_dir(paths.dir(0)),
-            false => Ok(()),
-        }
-    }
-
-    /// Syncs the directory that flushes write to. If logs are in it, too, their names are durable then.
-    fn sync_tables_dir(&self, dir: &Path) -> Result<()> {
-        let newest = self.state.lock().logs.newest();
-        self.c.dirs.sync(dir)?;
-        if dir == self.logs.dir() {
-            self.logs.names_are_durable(newest.unwrap_or(0));
-        }
-        Ok(())
+/// Syncs the directories that a flush wrote to: that of its table, and the first one if there are blob files.
+fn sync_flushed(lsm: &Lsm, family: &Family, path_id: u32, has_blobs: bool) -> Result<()> {
+    let paths = &family.cache.paths;
+    lsm.sync_tables_dir(paths.dir(path_id))?;
+    match path_id != 0 && has_blobs {
+        true => lsm.sync_tables_dir(paths.dir(0)),
+        false => Ok(()),
     }
 }
 
@@ -457,15 +450,15 @@ pub(crate) struct Built {
 }
 
 /// Writes the table of a request. The file and its directory entry are durable when this returns.
-pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built> {
+pub(crate) fn build_table(lsm: &Lsm, r: &TableRequest<'_>) -> Result<Built> {
     let bytes = r.mems.iter().map(|mem| mem.data_bytes()).sum();
-    let path_id = path_of_flush(engine, r.family, r.number, bytes);
-    let built = write_table(engine, r, path_id).and_then(|built| {
+    let path_id = path_of_flush(lsm, r.family, r.number, bytes);
+    let built = write_table(lsm, r, path_id).and_then(|built| {
         if built.table.is_some()
-            && let Err(e) = engine.sync_flushed(r.family, path_id, !built.blobs.is_empty())
+            && let Err(e) = sync_flushed(lsm, r.family, path_id, !built.blobs.is_empty())
         {
             for blob in &built.blobs {
-                engine.discard_blob_file(r.family, blob.number);
+                lsm.discard_blob_file(r.family, blob.number);
             }
             return Err(e);
         }
@@ -473,13 +466,13 @@ pub(crate) fn build_table(engine: &Engine, r: &TableRequest<'_>) -> Result<Built
     });
     if !matches!(&built, Ok(Built { table: Some(_), .. })) {
         let path = r.family.table_path(r.number, path_id);
-        engine.c.purge.discard(r.number, &path);
+        lsm.c.purge.discard(r.number, &path);
     }
     built
 }
 
-fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Built> {
-    let c = &engine.c;
+fn write_table(lsm: &Lsm, r: &TableRequest<'_>, path_id: u32) -> Result<Built> {
+    let c = &lsm.c;
     let (family, settings) = (r.family, r.settings);
     let path = family.table_path(r.number, path_id);
     r.mems
@@ -513,7 +506,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
     let times = match r.creation {
         // Nothing is known of the time when a log was written.
         TableCreation::Recovery => None,
-        _ => engine.times.of_table(settings),
+        _ => lsm.times.of_table(settings),
     };
     let iter = CompactionIter::new(
         input,
@@ -521,7 +514,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
             comparator: family.comparator.clone(),
             merge_operator: family.merge_operator.clone(),
             snapshots: r.snapshots.clone(),
-            conflicts_from: engine.c.snapshots.oldest_for_conflicts(),
+            conflicts_from: lsm.c.snapshots.oldest_for_conflicts(),
             bottommost: false,
             below: None,
             keep_from: 0,
@@ -546,15 +539,15 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
     let oldest = first_write.filter(|&t| t > 0).min().unwrap_or(now).min(now);
     let compression = settings.levels.compression_for(0);
     let mut options = builder_options(
-        &engine.c,
-        &engine.reporter,
+        &lsm.c,
+        &lsm.reporter,
         family,
         settings,
         r.number,
         compression,
         oldest,
     );
-    options.counters = engine.reporter.write_counters(r.creation);
+    options.counters = lsm.reporter.write_counters(r.creation);
     options.newest_key_time = now;
     match r.creation {
         // What a log held may be of any age, and RocksDB does not tell when the table was made.
@@ -562,13 +555,13 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
         _ => options.oldest_key_time = oldest,
     }
     let activity = IoActivity::Flush;
-    let mut sink = ValueSink::new(engine, (family, settings), activity, 0, None)?;
+    let mut sink = ValueSink::new(lsm, (family, settings), activity, 0, None)?;
     let target = TableTarget {
         path: &path,
         activity,
         io_times: None,
     };
-    let mut table = TableOutput::create(engine, &target, options)?;
+    let mut table = TableOutput::create(lsm, &target, options)?;
     if settings.levels.blob_budget.is_some() {
         table.record_blob_refs();
     }
@@ -581,7 +574,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
         checks: Recheck::of_flush(&settings.options),
         path_id,
     };
-    let written = write_entries(engine, (table, &end), iter, sink.as_deref_mut(), expected);
+    let written = write_entries(lsm, (table, &end), iter, sink.as_deref_mut(), expected);
     match (written, sink) {
         (Ok(built), None) => Ok(built),
         (Ok(built), Some(sink)) => {
@@ -603,7 +596,7 @@ fn write_table(engine: &Engine, r: &TableRequest<'_>, path_id: u32) -> Result<Bu
 
 /// Hands what `iter` yields to the table, by way of the sink if there is one.
 fn write_entries(
-    engine: &Engine,
+    lsm: &Lsm,
     (mut table, end): (TableOutput, &TableEnd<'_>),
     mut iter: CompactionIter,
     mut sink: Option<&mut ValueSink<'_>>,
@@ -636,10 +629,10 @@ fn write_entries(
     if let Some(sink) = sink {
         sink.finish()?;
     }
-    let now = engine.c.env.clock.monotonic_nanos();
+    let now = lsm.c.env.clock.monotonic_nanos();
     family.pacer.flush.written(now);
     let joined_bytes = iter.dropped().joined_bytes;
-    let verifies = engine.c.options.flush_verify_memtable_count;
+    let verifies = lsm.c.options.flush_verify_memtable_count;
     if verifies {
         // Nobody knows what was read if a filter skipped entries.
         check_memtables(expected, iter.input_entries().unwrap_or(expected))?;
@@ -666,7 +659,7 @@ fn write_entries(
             joined_bytes,
         });
     }
-    let table = table.finish(engine, end, |_| {})?;
+    let table = table.finish(lsm, end, |_| {})?;
     if verifies {
         let p = &table.properties;
         let stored = p.num_entries.saturating_sub(p.num_range_deletions);

@@ -5,5 +5,5 @@ mod notes;
 mod timestamps;
 mod together;
 
-pub(crate) use job::{TableRequest, build_table};
+pub(crate) use job::{Flusher, TableRequest, build_table};
 pub(crate) use timestamps::history_low_after;

@@ -201,7 +201,7 @@ impl<'a> LiveCheck<'a> {
         }
         let current = {
             let leader = self.leader.lock();
-            let log = leader.log.as_ref();
+            let log = leader.log.writer();
             log.map(|log| (log.log_number(), log.len() - log.buffered()))
         };
         let cuts = self.catalog.lock().logs().cuts.clone();

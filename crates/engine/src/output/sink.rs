@@ -17,7 +17,7 @@ use crate::blob::{
     BlobFileReader, BlobFileWriter, BlobIndex, BlobPointer, BlobRead, ExpectedFamily,
     RECORD_HEADER_LEN, ReadAheadFile,
 };
-use crate::core::{Engine, Family, FamilySettings, SizeTally, supported_codec};
+use crate::core::{Family, FamilySettings, Lsm, SizeTally, supported_codec};
 use crate::options::{KvsepMode, KvsepRanges, PrepopulateBlobCache};
 use crate::picker::BlobFileSet;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
@@ -51,7 +51,7 @@ pub(crate) struct NewBlobFiles {
 
 /// Separates and relocates the values of one job, or of one range of a job that is split.
 pub(crate) struct ValueSink<'a> {
-    engine: &'a Engine,
+    lsm: &'a Lsm,
     family: &'a Family,
     activity: IoActivity,
     /// `None` if values are not separated, only relocated.
@@ -150,7 +150,7 @@ impl<'a> ValueSink<'a> {
     /// # Errors
     /// `NotSupported` for a codec that this build does not write.
     pub(crate) fn new(
-        engine: &'a Engine,
+        lsm: &'a Lsm,
         (family, settings): (&'a Family, &FamilySettings),
         activity: IoActivity,
         level: usize,
@@ -197,7 +197,7 @@ impl<'a> ValueSink<'a> {
             return Ok(None);
         }
         Ok(Some(Box::new(Self {
-            engine,
+            lsm,
             family,
             activity,
             separation,
@@ -325,12 +325,12 @@ impl<'a> ValueSink<'a> {
         if pointer.file == 0 || !relocation.files.contains(pointer.file) {
             return Ok(None);
         }
-        let value = relocation.fetch(self.engine, self.family, user_key, &pointer)?;
+        let value = relocation.fetch(self.lsm, self.family, user_key, &pointer)?;
         let left = relocation.left.entry(pointer.file).or_default();
         left.number = pointer.file;
         left.count += 1;
         left.bytes += (RECORD_HEADER_LEN + user_key.len()) as u64 + pointer.size;
-        if let Some(stats) = self.engine.reporter.statistics() {
+        if let Some(stats) = self.lsm.reporter.statistics() {
             stats.add(Ticker::BlobdbGcNumKeysRelocated, 1);
             stats.add(Ticker::BlobdbGcBytesRelocated, pointer.size);
         }
@@ -351,12 +351,12 @@ impl<'a> ValueSink<'a> {
         let writer = match &mut self.open {
             Some(writer) => writer,
             None => {
-                let number = self.engine.catalog.new_file_number();
+                let number = self.lsm.catalog.new_file_number();
                 let path = self.family.cache.paths.blob(number);
-                let io = &self.engine.c.io;
-                let file = io.create_table(&path, self.activity, self.engine.is_held_up(), None)?;
+                let io = &self.lsm.c.io;
+                let file = io.create_table(&path, self.activity, self.lsm.is_held_up(), None)?;
                 self.created.push(number);
-                let (file, sum) = FileChecksum::of(&self.engine.c.options).watch(file);
+                let (file, sum) = FileChecksum::of(&self.lsm.c.options).watch(file);
                 let compression = separation.codec.as_byte();
                 let parts = (number, file, sum);
                 self.open
@@ -376,7 +376,7 @@ impl<'a> ValueSink<'a> {
     fn close_file(&mut self) -> Result<()> {
         if let Some(writer) = self.open.take() {
             let addition = writer.finish()?;
-            if let Some(stats) = self.engine.reporter.statistics() {
+            if let Some(stats) = self.lsm.reporter.statistics() {
                 stats.add(Ticker::BlobdbBlobFileSynced, 1);
                 stats.add(
                     Ticker::BlobdbBlobFileBytesWritten,
@@ -412,7 +412,7 @@ impl<'a> ValueSink<'a> {
     pub(crate) fn remove_all(mut self) {
         drop(self.open.take());
         for number in self.created {
-            self.engine.discard_blob_file(self.family, number);
+            self.lsm.discard_blob_file(self.family, number);
         }
     }
 }
@@ -420,7 +420,7 @@ impl<'a> ValueSink<'a> {
 impl Relocation {
     fn fetch(
         &mut self,
-        engine: &Engine,
+        lsm: &Lsm,
         family: &Family,
         user_key: &[u8],
         pointer: &BlobPointer,
@@ -437,11 +437,11 @@ impl Relocation {
             std::collections::hash_map::Entry::Occupied(reader) => reader.into_mut(),
             std::collections::hash_map::Entry::Vacant(vacant) => {
                 let path = family.cache.paths.blob(pointer.file);
-                let file = engine.c.io.open_table(&path)?;
+                let file = lsm.c.io.open_table(&path)?;
                 let ahead = Arc::new(ReadAheadFile::new(file, self.readahead));
                 let family = ExpectedFamily::Id(family.id);
                 let reader = BlobFileReader::open(ahead, family)?;
-                vacant.insert(reader.counting(engine.reporter.shared_statistics()))
+                vacant.insert(reader.counting(lsm.reporter.shared_statistics()))
             }
         };
         reader.get(user_key, pointer, true)

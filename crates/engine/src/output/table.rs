@@ -4,8 +4,8 @@
 //! calls: entries ascending, [`TableOutput::settle`], range tombstones, [`TableOutput::finish`].
 
 use crate::core::{
-    Components, CoveredBytes, Engine, Family, FamilySettings, FileBounds, NewTable, Recheck,
-    Reporter, SeqnoTimes, codec_choice, compression_options,
+    Components, CoveredBytes, Family, FamilySettings, FileBounds, Lsm, NewTable, Recheck, Reporter,
+    SeqnoTimes, codec_choice, compression_options,
 };
 use crate::filter::TableCreation;
 use crate::version::{BLOB_REFS, FileChecksum, FileSum, IoTimes, NewFile};
@@ -55,14 +55,14 @@ impl TableOutput {
     /// # Errors
     /// Of the file system.
     pub(crate) fn create(
-        engine: &Engine,
+        lsm: &Lsm,
         target: &TableTarget<'_>,
         options: BuilderOptions,
     ) -> Result<Self> {
-        let io = &engine.c.io;
-        let is_urgent = engine.is_held_up();
+        let io = &lsm.c.io;
+        let is_urgent = lsm.is_held_up();
         let file = io.create_table(target.path, target.activity, is_urgent, target.io_times)?;
-        let (file, sum) = FileChecksum::of(&engine.c.options).watch(file);
+        let (file, sum) = FileChecksum::of(&lsm.c.options).watch(file);
         let number = options.file_number;
         let builder = TableBuilder::new(options, file);
         let bounds = FileBounds::new(&builder);
@@ -159,7 +159,7 @@ impl TableOutput {
     /// Of the file; `Corruption` if what is read back differs.
     pub(crate) fn finish(
         mut self,
-        engine: &Engine,
+        lsm: &Lsm,
         end: &TableEnd<'_>,
         describe: impl FnOnce(&mut NewFile),
     ) -> Result<NewTable> {
@@ -180,7 +180,7 @@ impl TableOutput {
         }
         file.path_id = end.path_id;
         describe(&mut file);
-        let how = (&engine.c.env.fs, &engine.c.options);
+        let how = (&lsm.c.env.fs, &lsm.c.options);
         end.checks.verify(how, end.family, &file, &summary)?;
         let properties = Arc::new(summary.properties);
         Ok(NewTable { file, properties })

@@ -3,8 +3,8 @@
 use super::manifest::RecoveredFamily;
 use super::request::OpenRequest;
 use crate::core::{
-    Catalog, Company, Components, DbState, Directories, Engine, EngineParts, LeaderState, LogList,
-    LogSet, MemSlot, PurgeQueue, Reporter, SnapshotList, WitnessClock, host_name, new_session_id,
+    Catalog, Company, Components, CurrentLog, DbState, Directories, Engine, LeaderState, LogList,
+    LogSet, LsmParts, MemSlot, PurgeQueue, Reporter, SnapshotList, host_name, new_session_id,
 };
 use crate::info_log::InfoLog;
 use crate::options::AtOpen;
@@ -69,7 +69,7 @@ pub(super) fn assemble(
     let store = Arc::new(log_files(request, &c.dirs));
     let clock = c.env.clock.clone();
     let (listeners, statistics) = (request.listeners.clone(), request.statistics.clone());
-    let engine_parts = EngineParts {
+    let lsm_parts = LsmParts {
         reporter: Reporter::new(parts.log, listeners, statistics, clock),
         catalog: Catalog::new(
             c.env.clone(),
@@ -83,11 +83,10 @@ pub(super) fn assemble(
     let mut slots = Vec::with_capacity(families.len());
     let mut states = BTreeMap::new();
     for f in families {
-        let state = Engine::new_family(
+        let state = f.request.build(
             &components,
-            &engine_parts.reporter,
+            &lsm_parts.reporter,
             f.id,
-            &f.request,
             f.version,
             f.sink,
             f.log_number,
@@ -102,16 +101,11 @@ pub(super) fn assemble(
         states.insert(f.id, state);
     }
     let leader = LeaderState {
-        log: None,
+        log: CurrentLog::none(),
         slots,
         first_is_new: true,
         touched: Vec::new(),
         generation: 0,
-        log_bytes: 0,
-        // Looked at by the first write.
-        log_room: 0,
-        last_record: 0,
-        witness: WitnessClock::new(None),
         company: Company::new(),
         untold: Vec::new(),
     };
@@ -120,7 +114,7 @@ pub(super) fn assemble(
     state.max_family = parts.max_family;
     Engine::new(
         components,
-        engine_parts,
+        lsm_parts,
         leader,
         state,
         request.options.clone(),

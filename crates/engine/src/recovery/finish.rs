@@ -2,17 +2,17 @@
 
 use super::evidence::Dropped;
 use super::replay::{Recovering, Replayed};
-use crate::core::{Engine, FamilyEdit, Opening, WitnessClock};
+use crate::core::{Engine, FamilyEdit, Opening};
 use crate::version::VersionEdit;
+use crate::write::LogFactory;
 use spanlith_base::Result;
 use spanlith_wal::{LogPlace, LogWriter, WriteBatch};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Makes what was recovered durable: tables, a new log, a new MANIFEST. Of `logs`, those that were
 /// replayed, and of others below `beyond`, no more is needed.
 pub(super) fn finish(
-    engine: &Arc<Engine>,
+    engine: &Engine,
     mut replayed: Replayed,
     logs: &[u64],
     beyond: u64,
@@ -67,13 +67,14 @@ pub(super) fn finish(
         keep_ends(engine, &replayed.dropped, &replayed.ends, &mut edits);
     }
     let number = engine.catalog.new_file_number();
-    let mut log = engine.create_log(number)?;
+    let mut log = LogFactory::new(engine).create(number)?;
     if engine.c.options.track_and_verify_wals
         && let Some(before) = replayed.last_log
     {
         log.add_predecessor(before.number, before.size, before.last_sequence)?;
     }
     let mut leader = engine.leader.lock();
+    let mut last_record = 0;
     if keep && let Some((number, size)) = replayed.end {
         // The logs before may end in damage that the next recovery stops at again. The sequence goes
         // on here, and this note says that nothing lies between.
@@ -92,13 +93,12 @@ pub(super) fn finish(
             }
         };
         log.add_record(batch.as_bytes())?;
-        leader.last_record = batch.sequence();
+        last_record = batch.sequence();
         log.sync()?;
         engine.logs.store().sync_names(LogPlace::Live)?;
         engine.logs.names_are_durable(log.log_number());
     }
-    leader.log = Some(log);
-    leader.witness = WitnessClock::new(engine.witness_spacing());
+    leader.log.begin(engine, log, 0, last_record);
     let mut sizes = Vec::with_capacity(logs.len());
     for &n in logs {
         sizes.push((n, engine.logs.store().size(n, LogPlace::Live)?));

@@ -26,7 +26,7 @@ use super::lost::{LostFiles, put_aside};
 use super::manifest::Recovered;
 use super::replay::Replayed;
 use crate::blob::{BlobFileReader, BlobHeader, ExpectedFamily, HEADER_LEN};
-use crate::core::Engine;
+use crate::core::{Engine, Voucher};
 use crate::options::OrphanFiles;
 use crate::options::sidecar::SIDECAR_TEMP;
 use crate::version::filenames::TRASH_SUFFIX;
@@ -223,7 +223,7 @@ pub(super) fn remove_obsolete(engine: &Engine, mut explanation: Explanation) -> 
     // Of a new MANIFEST its first record says how long it is; of one that is continued, only the log can.
     let is_continued = engine.catalog.lock().has_grown();
     if is_continued {
-        engine.vouch_for_manifest();
+        Voucher::new(engine, &engine.leader).vouch_for_manifest();
     }
     let mut is_away = false;
     for name in &logs {

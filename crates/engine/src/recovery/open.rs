@@ -20,7 +20,7 @@ use super::replay::{Replay, Replayed};
 use super::request::OpenRequest;
 use super::reuse::Reusable;
 use super::whose::check_whose;
-use crate::core::{Engine, Immutable, ManifestExtent, PurgeQueue, min_free_bytes};
+use crate::core::{Engine, FamilyChanges, Immutable, ManifestExtent, PurgeQueue, min_free_bytes};
 use crate::info_log::events::RecoveryStarted;
 use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
@@ -193,7 +193,7 @@ fn open_entered(
     finish(&engine, replayed, &logs.needed, logs.beyond)?;
     end_replay(&engine, job);
     for family in &missing {
-        engine.create_family(family)?;
+        FamilyChanges::of(&engine).create(family)?;
     }
     if !request.keeps_options {
         engine.options_writer().write()?;
@@ -381,7 +381,7 @@ impl Engine {
     }
 
     /// Serves what was replayed from memory: an open for reading writes no tables.
-    fn keep_replayed(self: &Arc<Self>, replayed: Replayed) {
+    fn keep_replayed(&self, replayed: Replayed) {
         let mut state = self.state.lock();
         for (id, recovering) in replayed.families {
             let Some(f) = state.family_mut(id) else {
@@ -436,7 +436,7 @@ impl Engine {
     }
 
     /// Starts background work.
-    fn start(self: &Arc<Self>) {
+    fn start(&self) {
         let executor = &self.c.env.executor;
         executor.reserve(JobClass::High, self.max_flushes());
         executor.reserve(JobClass::Low, self.max_compactions());

@@ -93,7 +93,7 @@ fn tasks(engine: &Engine) -> Vec<Task> {
 ///
 /// # Errors
 /// The first that a table failed to open with.
-pub(super) fn open_tables(engine: &Arc<Engine>) -> Result<()> {
+pub(super) fn open_tables(engine: &Engine) -> Result<()> {
     let _activity = ReadActivity::DbOpen.enter();
     open_all(engine, tasks(engine))?;
     schedule_rewrites(engine);
@@ -104,7 +104,7 @@ pub(super) fn open_tables(engine: &Arc<Engine>) -> Result<()> {
 }
 
 /// Lets the scores of families know of tables that turned out to need rewriting when they were opened.
-fn schedule_rewrites(engine: &Arc<Engine>) {
+fn schedule_rewrites(engine: &Engine) {
     for family in engine.families.load_full().iter() {
         let version = family.superversion.load().version.clone();
         if version.file_iter().any(|(_, file)| file.is_misleading()) {

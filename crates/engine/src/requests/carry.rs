@@ -64,7 +64,7 @@ impl Requests {
         };
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
-            engine: engine.me.clone(),
+            engine: Arc::downgrade(engine),
             plan,
             queue: Mutex::new(rank::REQUESTS, Queue::new(me.clone(), plan, limits)),
             done: Condvar::new(),

@@ -175,7 +175,7 @@ struct Moment {
 }
 
 impl Engine {
-    fn storage_files(self: &Arc<Self>, options: &StorageOptions) -> Result<Vec<StorageFile>> {
+    fn storage_files(&self, options: &StorageOptions) -> Result<Vec<StorageFile>> {
         if !self.c.read_only {
             self.flush_for_copy(options)?;
         }
@@ -209,7 +209,7 @@ impl Engine {
     }
 
     /// Flushes what the options want to have in tables.
-    fn flush_for_copy(self: &Arc<Self>, options: &StorageOptions) -> Result<()> {
+    fn flush_for_copy(&self, options: &StorageOptions) -> Result<()> {
         let is_due = match options.flush_from {
             // Whoever opens the copy without two-phase commit, or for reading, could not put a section that is in
             // one log and its commit in another together. As in RocksDB, the limit does not count.
@@ -217,7 +217,7 @@ impl Engine {
             0 => true,
             u64::MAX => false,
             from => {
-                let current = self.leader.lock().log.as_ref().map_or(0, |log| log.len());
+                let current = self.leader.lock().log.writer().map_or(0, |log| log.len());
                 let state = self.state.lock();
                 let closed = state.logs.closed_bytes(state.min_log_number());
                 current + closed >= from
@@ -244,18 +244,16 @@ impl Engine {
         for old in self.logs.unsynced().iter_mut() {
             flushed = flushed.and_then(|()| old.flush());
         }
-        if let Some(log) = &mut leader.log {
-            flushed = flushed.and_then(|()| log.flush());
-        }
+        flushed = flushed.and_then(|()| leader.log.flush());
         flushed.inspect_err(|e| self.set_error(Place::Log, e))?;
         let manifest = self.catalog.lock();
         let state = self.state.lock();
         let logs = if self.c.read_only {
             self.logs_on_disk(state.logs.kept())?
         } else {
-            let len = |number| match &leader.log {
+            let len = |number| match leader.log.writer() {
                 // With nothing but the note that it begins with it is as good as empty, as in RocksDB.
-                Some(log) if log.log_number() == number => match leader.log_bytes {
+                Some(log) if log.log_number() == number => match leader.log.bytes() {
                     0 => Some(0),
                     _ => Some(log.len()),
                 },

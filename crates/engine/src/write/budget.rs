@@ -10,7 +10,6 @@ use crate::core::{Engine, LeaderState, Place};
 use crate::listener::FlushReason;
 use spanlith_base::write_buffer_manager::FlushPolicy;
 use spanlith_base::{Error, Result};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest wait before looking whether the database is closing.
@@ -20,7 +19,7 @@ impl Engine {
     /// Requires: leadership. `touched` are slots that may have grown.
     #[cold]
     pub(super) fn keep_budget(
-        self: &Arc<Self>,
+        &self,
         leader: &mut LeaderState,
         touched: &[usize],
         no_slowdown: bool,
@@ -78,7 +77,7 @@ impl Engine {
     }
 
     /// Seals and flushes the memtable that the policy takes, unless that family already flushes.
-    fn flush_one(self: &Arc<Self>, leader: &mut LeaderState, policy: FlushPolicy) -> Result<()> {
+    fn flush_one(&self, leader: &mut LeaderState, policy: FlushPolicy) -> Result<()> {
         let chosen = {
             let state = self.state.lock();
             if state.ends() {
@@ -94,7 +93,8 @@ impl Engine {
             }
         };
         if let Some((at, _)) = chosen {
-            self.switch_memtables(leader, &[at], FlushReason::WriteBufferManager)
+            leader
+                .switch_memtables(self, &[at], FlushReason::WriteBufferManager)
                 .inspect_err(|e: &Error| self.set_error(Place::Seal, e))?;
         }
         // What is sealed is flushed, however few memtables that are.

@@ -24,7 +24,6 @@ use spanlith_base::stats::Histogram;
 use spanlith_base::sync::{Group, Ticket, Waiter};
 use spanlith_base::{Error, Result};
 use spanlith_env::SyncUnderWay;
-use std::sync::Arc;
 
 /// A group in flight. Dropping it lands it and lets its writers go.
 struct InFlight<'a> {
@@ -115,7 +114,7 @@ struct Load {
 #[cold]
 #[inline(never)]
 pub(super) fn lead_in_flight(
-    engine: &Arc<Engine>,
+    engine: &Engine,
     waiter: &Waiter<Request<'static>>,
     parts: Option<&mut Parts>,
 ) -> bool {
@@ -151,11 +150,14 @@ pub(super) fn lead_in_flight(
             drop(leader);
             engine.queue.pass_on(&flight.group);
             flight.has_passed_on = true;
-            let (timed, began) = (engine.reporter.timed(), engine.nanos());
+            let (timed, began) = (
+                engine.reporter.timed(),
+                engine.c.env.clock.monotonic_nanos(),
+            );
             let synced = sync.end();
             engine
                 .leader
-                .note_sync(engine.nanos().saturating_sub(began));
+                .note_sync(engine.c.env.clock.monotonic_nanos().saturating_sub(began));
             engine
                 .reporter
                 .record_since(timed, Histogram::WalFileSyncMicros);
@@ -164,7 +166,7 @@ pub(super) fn lead_in_flight(
         Ok(None) => {
             // All others.
             engine.leader.await_landings(1);
-            let synced = engine.sync_logs(&mut leader);
+            let synced = leader.log.sync(engine);
             flight.finish(synced, &mut stages);
             drop(leader);
         }
@@ -183,12 +185,12 @@ fn may_take_off(engine: &Engine, leader: &LeaderState) -> bool {
     let takes_more = |slot: &MemSlot| {
         slot.merges.max == 0 && slot.charge.is_none() && !slot.mem.should_flush(slot.limit)
     };
-    let log = leader.log.as_ref();
+    let log = leader.log.writer();
     is_open
         && engine.c.options.allow_concurrent_memtable_write
         && leader.untold.is_empty()
         && !leader.first_is_new
-        && leader.log_bytes < leader.log_room.min(leader.witness.look_at)
+        && leader.log.takes_plain_records()
         && log.is_some_and(|log| engine.logs.has_durable_name(log.log_number()))
         && leader.slots.iter().all(takes_more)
         && !engine.tracing.is_ordered()
@@ -231,30 +233,27 @@ fn log_and_begin(
     load: &Load,
 ) -> Result<Option<Box<dyn SyncUnderWay>>> {
     let first = flight.ticket.first;
-    if let Some(log) = &mut leader.log {
-        log.expect_sync();
-    }
-    engine.log_group(leader, &mut flight.group, first, load.logged, false)?;
-    leader.log_bytes += load.bytes as u64;
-    leader.last_record = first;
+    leader.log.expect_sync();
+    leader.log_group(engine, &mut flight.group, first, load.logged)?;
+    leader.log.note_batches(load.bytes, first);
     // Nobody says which memtables the group fills.
     if leader.slots.len() > 1 {
         leader.touched = (1..leader.slots.len()).collect();
     }
     // These counters have one writer at a time.
-    engine.count_group(&GroupFacts {
-        writes: load.calls,
-        keys: load.count,
-        bytes: load.bytes as u64,
-        is_logged: true,
-        is_synced: true,
-    });
-    let begun = match &mut leader.log {
-        Some(log) => log.begin_sync()?,
-        None => None,
-    };
+    engine.counters.count_group(
+        &engine.reporter,
+        &GroupFacts {
+            writes: load.calls,
+            keys: load.count,
+            bytes: load.bytes as u64,
+            is_logged: true,
+            is_synced: true,
+        },
+    );
+    let begun = leader.log.open_writer()?.begin_sync()?;
     if begun.is_some() {
-        engine.witness_next(leader);
+        leader.log.expect_witness(engine);
         leader.company.sent_off(flight.group.len());
     }
     Ok(begun)

@@ -39,7 +39,9 @@ impl<'a> Stages<'a> {
     pub(super) fn begin(engine: &'a Engine, parts: Option<&'a mut Parts>) -> Self {
         Self {
             engine,
-            since: parts.is_some().then(|| engine.nanos()),
+            since: parts
+                .is_some()
+                .then(|| engine.c.env.clock.monotonic_nanos()),
             parts,
         }
     }
@@ -47,7 +49,7 @@ impl<'a> Stages<'a> {
     /// Ends a stage and begins the next.
     pub(super) fn end(&mut self, part: Part) {
         if let (Some(parts), Some(since)) = (&mut self.parts, self.since) {
-            let now = self.engine.nanos();
+            let now = self.engine.c.env.clock.monotonic_nanos();
             parts.add(part, now.saturating_sub(since));
             self.since = Some(now);
         }

@@ -4,6 +4,7 @@
 //! database finds every sleeper awake within [`NAP`].
 
 use super::WriteOptions;
+use super::count::WriteWaits;
 use super::room::no_room;
 use crate::core::{Engine, Family, PaceControl, Payload, WaitCause};
 use spanlith_base::{Error, ErrorKind, Result, sync};
@@ -89,7 +90,7 @@ impl Engine {
         let spent = now.saturating_sub(began);
         if spent > 0 {
             pacer.add_wait(spent);
-            self.count_stall(spent, WaitCause::Pace);
+            WriteWaits::new(self).count(spent, WaitCause::Pace);
         }
         paced.map(|()| spent)
     }
@@ -374,13 +375,13 @@ mod tests {
             .default()
             .pacer
             .force(p.clock.monotonic_nanos(), 1.0);
-        engine.stopping.store(true, Ordering::Relaxed);
+        engine.stop();
         let took = p.millis(|| {
             // It is not the pace that refuses.
             p.cf().put("k", &big).unwrap();
         });
         assert_eq!(took, 0);
-        engine.stopping.store(false, Ordering::Relaxed);
+        engine.stop_flag().store(false, Ordering::Relaxed);
         engine.families.default().pacer.allow_ticks();
         let took = p.millis(|| p.cf().put("k", &big).unwrap());
         assert!(took <= 10, "{took}");

@@ -27,13 +27,13 @@ use crate::core::{
 };
 use crate::read::timestamp_missing;
 use crate::write::WriteOptions;
-use crate::write::count::GroupFacts;
+use crate::write::count::{GroupFacts, perf_time};
 use spanlith_base::keys::MAX_SEQUENCE;
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
+use spanlith_base::stats::Histogram;
 use spanlith_base::sync::{Group, MutexGuard, Role, Waiter, thread};
 use spanlith_base::{Error, Result, SequenceNumber, Severity, ValueType, callbacks};
 use spanlith_wal::{BATCH_HEADER_SIZE, entry_checksums};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Groups at least this large insert into the memtable on their own threads; waking a thread costs
@@ -44,7 +44,7 @@ impl Engine {
     /// Writes one entry.
     #[inline]
     pub(crate) fn write_one(
-        self: &Arc<Self>,
+        &self,
         family: &Family,
         kind: ValueType,
         key: &[u8],
@@ -93,7 +93,7 @@ impl Engine {
     /// Writes one entry with an option that only batches have.
     #[cold]
     fn write_one_as_batch(
-        self: &Arc<Self>,
+        &self,
         cf: u32,
         kind: ValueType,
         key: &[u8],
@@ -115,7 +115,7 @@ impl Engine {
 
     /// Writes a batch; returns the sequence number of its first entry.
     pub(crate) fn write_batch(
-        self: &Arc<Self>,
+        &self,
         batch: &spanlith_wal::WriteBatch,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
@@ -125,7 +125,7 @@ impl Engine {
     /// As [`Self::write_batch`], for a batch to which several calls were joined.
     #[inline]
     pub(crate) fn write_joined(
-        self: &Arc<Self>,
+        &self,
         batch: &spanlith_wal::WriteBatch,
         calls: u32,
         options: &WriteOptions,
@@ -148,7 +148,7 @@ impl Engine {
     /// As [`Self::write_batch`], with values as they are stored.
     #[inline]
     pub(super) fn write_batch_stored(
-        self: &Arc<Self>,
+        &self,
         batch: &spanlith_wal::WriteBatch,
         calls: u32,
         options: &WriteOptions,
@@ -190,7 +190,7 @@ impl Engine {
     // Inlined, so that a request is made where the queue finds it.
     #[inline(always)]
     pub(super) fn submit(
-        self: &Arc<Self>,
+        &self,
         payload: Payload<'_>,
         generation: u64,
         options: &WriteOptions,
@@ -215,7 +215,7 @@ impl Engine {
     /// that a leader notes.
     #[inline(always)]
     pub(super) fn enqueue(
-        self: &Arc<Self>,
+        &self,
         payload: Payload<'_>,
         generation: u64,
         options: &WriteOptions,
@@ -247,7 +247,7 @@ impl Engine {
 
     /// Carries the group that begins with this writer through all stages.
     #[inline(never)]
-    fn lead(self: &Arc<Self>, waiter: &Waiter<Request<'static>>) {
+    fn lead(&self, waiter: &Waiter<Request<'static>>) {
         let first = own(waiter);
         if first.sync && lead_in_flight(self, waiter, None) {
             return;
@@ -288,12 +288,12 @@ impl Engine {
     /// As [`Self::lead`], with the times of its stages: of groups only, so that a lone writer's way holds no timers.
     #[cold]
     #[inline(never)]
-    fn lead_timed(self: &Arc<Self>, waiter: &Waiter<Request<'static>>, parts: &mut Parts) {
+    fn lead_timed(&self, waiter: &Waiter<Request<'static>>, parts: &mut Parts) {
         if own(waiter).sync && lead_in_flight(self, waiter, Some(parts)) {
             return;
         }
         let bytes = own(waiter).payload.bytes();
-        let began = self.nanos();
+        let began = self.c.env.clock.monotonic_nanos();
         let mut leader = self.leader.lock();
         // The leader's own request decides what it may wait for; followers that differ are left out.
         let unled = Unled {
@@ -303,13 +303,16 @@ impl Engine {
         let room = self.make_room(&mut leader, own(waiter).no_slowdown, Waited::default());
         let (leader, room) = self.wait_for_room(waiter, leader, room, bytes);
         std::mem::forget(unled);
-        parts.add(Part::Throttle, self.nanos().saturating_sub(began));
+        parts.add(
+            Part::Throttle,
+            self.c.env.clock.monotonic_nanos().saturating_sub(began),
+        );
         self.lead_group(waiter, leader, room, bytes, Some(parts));
     }
 
     /// Goes on with making room for the group that begins with this writer, if there is none yet.
     fn wait_for_room<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         waiter: &Waiter<Request<'static>>,
         leader: MutexGuard<'a, LeaderState>,
         room: Result<Room>,
@@ -324,7 +327,7 @@ impl Engine {
     /// The general case: several writers, a sync, or no room.
     #[inline(never)]
     fn lead_group(
-        self: &Arc<Self>,
+        &self,
         waiter: &Waiter<Request<'static>>,
         mut leader: MutexGuard<'_, LeaderState>,
         room: Result<()>,
@@ -403,15 +406,14 @@ impl Engine {
         if r.disable_wal {
             self.note_unlogged();
         } else {
-            if let Err(e) = self.log_alone(leader, r, r.payload.log_count()) {
+            if let Err(e) = leader.log_alone(self, r, r.payload.log_count()) {
                 self.order.take(next - 1);
                 return Err(self.log_failed(e));
             }
-            leader.log_bytes += bytes as u64;
-            leader.last_record = base;
+            leader.log.note_batches(bytes, base);
         }
         debug_assert!(
-            r.disable_wal || leader.last_record == base,
+            r.disable_wal || leader.log.last_record() == base,
             "W1: logged first"
         );
         let mut to = Slots {
@@ -430,13 +432,16 @@ impl Engine {
         }
         // Publish (W3).
         self.order.publish_alone(next - 1);
-        self.count_group(&GroupFacts {
-            writes: u64::from(r.payload.calls()),
-            keys: u64::from(count),
-            bytes: bytes as u64,
-            is_logged: !r.disable_wal,
-            is_synced: false,
-        });
+        self.counters.count_group(
+            &self.reporter,
+            &GroupFacts {
+                writes: u64::from(r.payload.calls()),
+                keys: u64::from(count),
+                bytes: bytes as u64,
+                is_logged: !r.disable_wal,
+                is_synced: false,
+            },
+        );
         Ok(())
     }
 
@@ -498,7 +503,7 @@ impl Engine {
     }
 
     fn carry(
-        self: &Arc<Self>,
+        &self,
         waiter: &Waiter<Request<'static>>,
         leader: &mut LeaderState,
         group: &mut Group<Request<'static>>,
@@ -538,17 +543,16 @@ impl Engine {
         debug_assert_eq!(ticket.first, base, "W2");
         let mut stages = Stages::begin(self, parts);
         if !disable_wal {
-            let _timer = self.perf_time(PerfCounter::WriteWalTime);
-            if let Err(e) = self.log_group(leader, group, base, logged, sync) {
+            let _timer = perf_time(&self.c.env.clock, PerfCounter::WriteWalTime);
+            if let Err(e) = self.log_and_sync(leader, group, (base, logged), sync) {
                 return Err(self.log_failed(e));
             }
-            leader.log_bytes += bytes as u64;
-            leader.last_record = base;
+            leader.log.note_batches(bytes, base);
         } else {
             self.note_unlogged();
         }
         debug_assert!(
-            disable_wal || leader.last_record == base,
+            disable_wal || leader.log.last_record() == base,
             "W1: logged first"
         );
         stages.end(Part::Log);
@@ -557,7 +561,7 @@ impl Engine {
             && bytes >= PARALLEL_BYTES
             && self.c.options.allow_concurrent_memtable_write
             && leader.slots.iter().all(|s| s.merges.max == 0);
-        let timer = self.perf_time(PerfCounter::WriteMemtableTime);
+        let timer = perf_time(&self.c.env.clock, PerfCounter::WriteMemtableTime);
         let applied = if parallel {
             // Nobody says which memtables the followers fill.
             if leader.slots.len() > 1 {
@@ -593,14 +597,43 @@ impl Engine {
         }
         // Publish (W3).
         self.order.finish(ticket);
-        self.count_group(&GroupFacts {
-            writes: calls,
-            keys: next - base,
-            bytes: bytes as u64,
-            is_logged: !disable_wal,
-            is_synced: sync,
-        });
+        self.counters.count_group(
+            &self.reporter,
+            &GroupFacts {
+                writes: calls,
+                keys: next - base,
+                bytes: bytes as u64,
+                is_logged: !disable_wal,
+                is_synced: sync,
+            },
+        );
         stages.end(Part::Publish);
+        Ok(())
+    }
+
+    /// Logs a group with its first sequence number and its number of entries; durable if a member asked.
+    fn log_and_sync(
+        &self,
+        leader: &mut LeaderState,
+        group: &mut Group<Request<'static>>,
+        (base, count): (SequenceNumber, u32),
+        sync: bool,
+    ) -> Result<()> {
+        if !sync {
+            return leader.log_group(self, group, base, count);
+        }
+        if self.c.speed.is_some() {
+            leader.log.expect_sync();
+        }
+        leader.log_group(self, group, base, count)?;
+        let clock = &self.c.env.clock;
+        let began = clock.monotonic_nanos();
+        let timed = self.reporter.timed();
+        leader.log.sync(self)?;
+        debug_assert!(leader.log.is_synced(), "W6: synced before acknowledged");
+        self.reporter
+            .record_since(timed, Histogram::WalFileSyncMicros);
+        self.leader.note_sync(clock.monotonic_nanos() - began);
         Ok(())
     }
 

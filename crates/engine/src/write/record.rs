@@ -2,11 +2,10 @@
 //!
 //! A group is one record (W2), with a witness in front of it now and then (`core::witness`). The entry of a lone writer is put together in the log's own buffer.
 
-use crate::core::{Engine, LeaderState, Payload, Request};
+use crate::core::{LeaderState, Lsm, Payload, Request};
 use spanlith_base::keys::ValueType;
-use spanlith_base::stats::Histogram;
 use spanlith_base::sync::Group;
-use spanlith_base::{Error, Result, SequenceNumber};
+use spanlith_base::{Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, LogWriter};
 
 /// Largest value that goes into the log by way of the short form of a record.
@@ -15,50 +14,40 @@ const SHORT_MAX: usize = 4096;
 /// Most bytes of an entry besides key and value: tag, family id and two lengths.
 const ENTRY_OVERHEAD_MAX: usize = 16;
 
-impl Engine {
+impl LeaderState {
     /// One log record for one writer.
     #[inline]
-    pub(super) fn log_alone(
-        &self,
-        leader: &mut LeaderState,
-        r: &Request<'static>,
-        count: u32,
-    ) -> Result<()> {
+    pub(super) fn log_alone(&mut self, lsm: &Lsm, r: &Request<'static>, count: u32) -> Result<()> {
         // Relaxed: set under leadership, before the first write to such a family.
-        if self.logs.has_timestamps() {
-            log_timestamp_sizes(leader)?;
+        if lsm.logs.has_timestamps() {
+            self.log_timestamp_sizes()?;
         }
-        if leader.log_bytes >= leader.witness.look_at
-            && let Some(witness) = self.take_witness(leader)?
+        if self.log.witness_may_be_due()
+            && let Some(witness) = self.log.take_witness(lsm)?
         {
-            let log = leader.log.as_mut().ok_or_else(no_log)?;
+            let log = self.log.open_writer()?;
             return log_with_note(log, witness.as_bytes(), r, r.seqno, count);
         }
-        let log = leader.log.as_mut().ok_or_else(no_log)?;
-        log_request(log, r, r.seqno, count)
+        log_request(self.log.open_writer()?, r, r.seqno, count)
     }
 
-    /// One log record for the group; synced if a member asked.
+    /// One log record for the group.
     pub(super) fn log_group(
-        &self,
-        leader: &mut LeaderState,
+        &mut self,
+        lsm: &Lsm,
         group: &mut Group<Request<'static>>,
         base: SequenceNumber,
         count: u32,
-        sync: bool,
     ) -> Result<()> {
         // Relaxed: set under leadership, before the first write to such a family.
-        if self.logs.has_timestamps() {
-            log_timestamp_sizes(leader)?;
+        if lsm.logs.has_timestamps() {
+            self.log_timestamp_sizes()?;
         }
-        let witness = match leader.log_bytes >= leader.witness.look_at {
-            true => self.take_witness(leader)?,
+        let witness = match self.log.witness_may_be_due() {
+            true => self.log.take_witness(lsm)?,
             false => None,
         };
-        let log = leader.log.as_mut().ok_or_else(no_log)?;
-        if sync && self.c.speed.is_some() {
-            log.expect_sync();
-        }
+        let log = self.log.open_writer()?;
         if group.len() == 1 {
             let mut result = Ok(());
             group.for_each(|r| {
@@ -67,42 +56,36 @@ impl Engine {
                     Some(w) => log_with_note(log, w.as_bytes(), r, base, count),
                 };
             });
-            result?;
-        } else {
-            let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
-            body.extend_from_slice(&batch_header(base, count));
-            group.for_each(|r| match r.payload {
-                _ if r.error.is_some() => {}
-                Payload::One {
-                    cf,
-                    kind,
-                    key,
-                    value,
-                } => push_entry(&mut body, cf, kind, key, value),
-                Payload::Batch { body: b, .. } => body.extend_from_slice(b),
-                Payload::Transaction(t) => body.extend_from_slice(t.log),
-            });
-            match &witness {
-                None => log.add_record(&body)?,
-                Some(w) => log.add_note_and_record(w.as_bytes(), &[&body])?,
-            }
+            return result;
         }
-        if !sync {
-            return Ok(());
+        let mut body = Vec::with_capacity(BATCH_HEADER_SIZE + 4096);
+        body.extend_from_slice(&batch_header(base, count));
+        group.for_each(|r| match r.payload {
+            _ if r.error.is_some() => {}
+            Payload::One {
+                cf,
+                kind,
+                key,
+                value,
+            } => push_entry(&mut body, cf, kind, key, value),
+            Payload::Batch { body: b, .. } => body.extend_from_slice(b),
+            Payload::Transaction(t) => body.extend_from_slice(t.log),
+        });
+        match &witness {
+            None => log.add_record(&body),
+            Some(w) => log.add_note_and_record(w.as_bytes(), &[&body]),
         }
-        let clock = &self.c.env.clock;
-        let began = clock.monotonic_nanos();
-        let timed = self.reporter.timed();
-        self.sync_logs(leader)?;
-        debug_assert!(
-            leader.log.as_ref().is_none_or(|l| l.is_synced()),
-            "W6: synced before acknowledged"
-        );
-        self.reporter
-            .record_since(timed, Histogram::WalFileSyncMicros);
-        let took = clock.monotonic_nanos() - began;
-        self.leader.note_sync(took);
-        Ok(())
+    }
+
+    /// Tells the log the sizes of timestamps that it does not know yet.
+    #[cold]
+    fn log_timestamp_sizes(&mut self) -> Result<()> {
+        let sizes = self.slots.iter().map(|s| {
+            let size = s.family.comparator.timestamp_size();
+            (s.family.id, u16::try_from(size).unwrap_or(u16::MAX))
+        });
+        let sizes: Vec<_> = sizes.collect();
+        self.log.open_writer()?.add_timestamp_sizes(&sizes)
     }
 }
 
@@ -223,23 +206,6 @@ fn log_large(log: &mut LogWriter, header: &[u8], r: &Request<'_>) -> Result<()> 
     head.pop();
     push_varint(&mut head, value.len());
     log.add_record_parts(&[&head, value])
-}
-
-/// Tells the log the sizes of timestamps that it does not know yet.
-#[cold]
-fn log_timestamp_sizes(leader: &mut LeaderState) -> Result<()> {
-    let sizes = leader.slots.iter().map(|s| {
-        let size = s.family.comparator.timestamp_size();
-        (s.family.id, u16::try_from(size).unwrap_or(u16::MAX))
-    });
-    let sizes: Vec<_> = sizes.collect();
-    let log = leader.log.as_mut().ok_or_else(no_log)?;
-    log.add_timestamp_sizes(&sizes)
-}
-
-#[cold]
-fn no_log() -> Error {
-    Error::io("the log is not open")
 }
 
 /// The tag of an update that names its family.

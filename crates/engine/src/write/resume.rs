@@ -11,31 +11,32 @@
 //! the new one: a log that ends in the middle of nowhere is not replayed any more. Prepared sections
 //! are written to the new log first. Each step can fail and be tried again by the next resume.
 
+use super::new_log::LogFactory;
 use super::two_phase::batch_of;
-use crate::core::{Engine, LeaderState, Place, PreparedSection, WitnessClock, gate, repeated_mark};
+use crate::core::{Engine, LeaderState, Lsm, Place, PreparedSection, gate, repeated_mark};
+use crate::flush::Flusher;
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use spanlith_base::{Error, FileNumber, Result, SequenceNumber, Severity};
 use spanlith_wal::{LogPlace, PrepareKind, WriteBatch};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Clears an error of the background once its cause is gone.
-    pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+    pub(crate) fn resume(&self) -> Result<()> {
         self.writable()?;
         self.try_to_resume()
     }
 
     /// As [`Self::resume`], by itself.
-    pub(crate) fn resume_by_itself(self: &Arc<Self>) -> Result<()> {
+    pub(crate) fn resume_by_itself(&self) -> Result<()> {
         use spanlith_base::stats::Ticker;
         self.reporter
             .tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
         self.try_to_resume()
     }
 
-    fn try_to_resume(self: &Arc<Self>) -> Result<()> {
+    fn try_to_resume(&self) -> Result<()> {
         let token = self.resume_token.lock();
         let serial = {
             let mut state = self.state.lock();
@@ -69,7 +70,7 @@ impl Engine {
     }
 
     /// Tries held work again; waits for a flush.
-    fn retry_soft(self: &Arc<Self>) -> Result<()> {
+    fn retry_soft(&self) -> Result<()> {
         self.look_at_ages();
         let is_flush = self.state.lock().trouble.has_failed(Place::Flush);
         self.release_held(None);
@@ -80,7 +81,7 @@ impl Engine {
     }
 
     /// The steps of a resume, except for counting its failures. Requires: the token of resumes.
-    fn bring_back(self: &Arc<Self>, serial: u64) -> Result<()> {
+    fn bring_back(&self, serial: u64) -> Result<()> {
         {
             let mut state = self.state.lock();
             while !state.jobs.are_over() {
@@ -100,7 +101,7 @@ impl Engine {
             self.let_go(leader);
             begun?
         };
-        self.flush_everything(give_up_below)?;
+        Flusher::new(self, self.log_retirement()).flush_everything(give_up_below)?;
         self.c.resources.check_space()?;
         let incident = {
             let mut state = self.state.lock();
@@ -130,69 +131,67 @@ impl Engine {
 
     /// Seals all memtables that hold something, over a new log if the current one is not to be
     /// trusted. Returns the number of the first log that is; 0 if all are. Requires: leadership.
-    fn begin_anew(self: &Arc<Self>, leader: &mut LeaderState) -> Result<FileNumber> {
+    fn begin_anew(&self, leader: &mut LeaderState) -> Result<FileNumber> {
         // Numbers of a group that failed are not given to another write (D6). W3 holds: nothing has
         // them.
         self.order.skip_assigned();
-        let poisoned = self.state.lock().trouble.log_poisoned || leader.log.is_none();
+        let poisoned = self.state.lock().trouble.log_poisoned || leader.log.writer().is_none();
         let filled = |leader: &LeaderState| -> Vec<usize> {
             let all = 0..leader.slots.len();
             all.filter(|&i| !leader.slots[i].mem.is_empty()).collect()
         };
         if poisoned {
-            let log = self.replace_log(leader)?;
+            let log = replace_log(self, leader)?;
             let filled = filled(leader);
-            self.seal_memtables(leader, &filled, log, FlushReason::ErrorRecovery);
+            leader.seal_memtables(self, &filled, log, FlushReason::ErrorRecovery);
         } else if let filled = filled(leader)
             && !filled.is_empty()
         {
-            self.switch_memtables(leader, &filled, FlushReason::ErrorRecovery)?;
+            leader.switch_memtables(self, &filled, FlushReason::ErrorRecovery)?;
         }
         Ok(self.state.lock().trouble.give_up_below)
     }
+}
 
-    /// Begins a log that knows nothing of the one before, with the prepared sections of all logs.
-    fn replace_log(&self, leader: &mut LeaderState) -> Result<FileNumber> {
-        let number = self.catalog.new_file_number();
-        let sections = self.state.lock().prepared.clone();
-        let mut new = self.create_log(number)?;
-        // An empty batch: whoever resumes learns here, and not from the next write, that the log can
-        // be written and synced.
-        let mut first = WriteBatch::new();
-        first.set_sequence(self.visible() + 1);
-        let written = sections
-            .iter()
-            .try_for_each(|(xid, section)| {
-                let batch = repeated(xid, section, first.sequence(), &self.c.db_id)?;
-                new.add_record(batch.as_bytes())
-            })
-            .and_then(|()| new.add_record(first.as_bytes()))
-            .and_then(|()| new.sync())
-            .and_then(|()| self.logs.store().sync_names(LogPlace::Live));
-        if let Err(e) = written {
-            drop(new);
-            self.discard_log(number);
-            return Err(e);
-        }
-        // Sections that it repeats are data.
-        leader.log_bytes = if sections.is_empty() { 0 } else { new.len() };
-        let old = leader.log.replace(new);
-        self.logs.names_are_durable(number);
-        leader.log_room = 0;
-        leader.last_record = first.sequence();
-        leader.witness = WitnessClock::new(self.witness_spacing());
-        let mut state = self.state.lock();
-        // A file that failed is not written again, under whatever name.
-        let before = old.as_ref().map(|old| (old.log_number(), old.len()));
-        state.logs.begin_apart(number, before);
-        for section in state.prepared.values_mut() {
-            section.log = number;
-            section.sequence = first.sequence();
-        }
-        state.trouble.log_poisoned = false;
-        state.trouble.give_up_below = number;
-        Ok(number)
+/// Begins a log that knows nothing of the one before, with the prepared sections of all logs.
+fn replace_log(lsm: &Lsm, leader: &mut LeaderState) -> Result<FileNumber> {
+    let number = lsm.catalog.new_file_number();
+    let sections = lsm.state.lock().prepared.clone();
+    let logs = LogFactory::new(lsm);
+    let mut new = logs.create(number)?;
+    // An empty batch: whoever resumes learns here, and not from the next write, that the log can
+    // be written and synced.
+    let mut first = WriteBatch::new();
+    first.set_sequence(lsm.visible() + 1);
+    let written = sections
+        .iter()
+        .try_for_each(|(xid, section)| {
+            let batch = repeated(xid, section, first.sequence(), &lsm.c.db_id)?;
+            new.add_record(batch.as_bytes())
+        })
+        .and_then(|()| new.add_record(first.as_bytes()))
+        .and_then(|()| new.sync())
+        .and_then(|()| lsm.logs.store().sync_names(LogPlace::Live));
+    if let Err(e) = written {
+        drop(new);
+        logs.discard(number);
+        return Err(e);
     }
+    // Sections that it repeats are data.
+    let bytes = if sections.is_empty() { 0 } else { new.len() };
+    let old = leader.log.begin(lsm, new, bytes, first.sequence());
+    lsm.logs.names_are_durable(number);
+    let mut state = lsm.state.lock();
+    // A file that failed is not written again, under whatever name.
+    let before = old.as_ref().map(|old| (old.log_number(), old.len()));
+    state.logs.begin_apart(number, before);
+    for section in state.prepared.values_mut() {
+        section.log = number;
+        section.sequence = first.sequence();
+    }
+    state.trouble.log_poisoned = false;
+    state.trouble.give_up_below = number;
+    Ok(number)
 }
 
 /// A prepared section as its transaction wrote it, and the mark that it was written before. Its number is that of the next write:

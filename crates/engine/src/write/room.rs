@@ -1,21 +1,13 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
+use super::count::WriteWaits;
 use super::urgent::address;
-use crate::core::{
-    DbState, Engine, Immutable, LeaderState, Opening, Place, WitnessClock, gate, is_lack,
-    plan_shape,
-};
+use crate::core::{DbState, Engine, LeaderState, Place, gate};
 use crate::listener::FlushReason;
-use crate::options::CompressionType;
 use spanlith_base::sync::{MutexGuard, assert_no_lock_is_held};
 use spanlith_base::{Error, Result, callbacks};
-use spanlith_env::{PacedFile, SyncPace, WritableFile};
-use spanlith_wal::{LogCompression, LogOptions, LogPlace, LogWriter};
-use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes that are reserved for a log at once.
-const PREALLOCATED_MAX: u64 = 1 << 30;
 /// Longest wait of a writer for an ingestion.
 const HOLD_MAX: Duration = Duration::from_secs(10);
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
@@ -52,7 +44,7 @@ impl Engine {
     /// Called by the leader before it forms a group.
     #[inline]
     pub(super) fn make_room(
-        self: &Arc<Self>,
+        &self,
         leader: &mut LeaderState,
         no_slowdown: bool,
         waited: Waited,
@@ -61,8 +53,8 @@ impl Engine {
         if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !self.passes(bits) {
             return Ok(Room::Gate);
         }
-        if leader.log_bytes >= leader.log_room {
-            self.limit_logs(leader)?;
+        if leader.log.is_out_of_room() {
+            leader.limit_logs(self)?;
         }
         let first = &leader.slots[0];
         if first.mem.should_flush(first.limit)
@@ -84,7 +76,7 @@ impl Engine {
     /// and sync while writers wait, and listeners may have them do it. The writer stays first in the queue.
     #[cold]
     pub(super) fn make_room_slowly<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         mut leader: MutexGuard<'a, LeaderState>,
         mut room: Result<Room>,
         no_slowdown: bool,
@@ -140,7 +132,7 @@ impl Engine {
 
     /// Seals the memtables that are full.
     fn seal_full(
-        self: &Arc<Self>,
+        &self,
         leader: &mut LeaderState,
         no_slowdown: bool,
         waited: Waited,
@@ -158,7 +150,8 @@ impl Engine {
             }
         }
         if !full.is_empty() {
-            self.switch_memtables(leader, &full, FlushReason::WriteBufferFull)
+            leader
+                .switch_memtables(self, &full, FlushReason::WriteBufferFull)
                 .inspect_err(|e| self.set_error(Place::Seal, e))?;
             // The sealed memtable may be the one too many.
             if self.gate.has(gate::STOP) && !self.throttle.has_urgent() {
@@ -185,10 +178,14 @@ impl Engine {
 
     #[cold]
     fn wait_for_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
-        let began = self.nanos();
-        let cause = self.wait_cause();
+        let began = self.c.env.clock.monotonic_nanos();
+        let waits = WriteWaits::new(self);
+        let cause = waits.cause();
         let waited = self.wait_at_gate(no_slowdown, bytes);
-        self.count_stall(self.nanos().saturating_sub(began), cause);
+        waits.count(
+            self.c.env.clock.monotonic_nanos().saturating_sub(began),
+            cause,
+        );
         waited
     }
 
@@ -263,214 +260,5 @@ impl Engine {
             state = self.state.wait_timeout(state, left).0;
         }
         state
-    }
-
-    /// Creates the log file of `number`.
-    pub(crate) fn create_log(&self, number: u64) -> Result<LogWriter> {
-        let made = self.try_to_create_log(number);
-        match made {
-            Err(e) if is_lack(&e) => {
-                // Tables that nobody uses now give their descriptors back.
-                self.c.io.close_idle();
-                self.try_to_create_log(number)
-            }
-            made => made,
-        }
-        .inspect_err(|_| self.discard_log(number))
-    }
-
-    /// Removes a log that was begun and is not going to be used: replay must not stop at it. One that
-    /// cannot be removed is given up with all others by the next resume.
-    pub(super) fn discard_log(&self, number: u64) {
-        let logs = self.logs.store();
-        if let Ok(true) | Err(_) = logs.is_there(number, LogPlace::Live)
-            && logs.delete(number, LogPlace::Live).is_err()
-        {
-            self.state.lock().trouble.log_poisoned = true;
-        }
-    }
-
-    fn try_to_create_log(&self, number: u64) -> Result<LogWriter> {
-        let o = self.options().to_arc();
-        let reused = self.state.lock().logs.take_reusable();
-        let mut file = match reused.map(|old| self.reuse_log(old, number)) {
-            Some(Ok(file)) => file,
-            Some(Err(_)) | None => {
-                let mut file = self.logs.store().create(number)?;
-                if o.allow_fallocate {
-                    let size = self.families.default().settings().options.write_buffer_size;
-                    // What is reserved is nobody else's until the log is closed.
-                    file.preallocate((size + size / 10).min(PREALLOCATED_MAX));
-                }
-                file
-            }
-        };
-        if o.wal_bytes_per_sync > 0 {
-            let pace = SyncPace {
-                bytes_per_sync: o.wal_bytes_per_sync,
-                is_strict: o.strict_bytes_per_sync,
-            };
-            file = Box::new(PacedFile::new(file, None, pace));
-        }
-        let compression = match o.wal_compression {
-            CompressionType::Zstd => LogCompression::Zstd,
-            _ => LogCompression::None,
-        };
-        let form = LogOptions {
-            compression,
-            buffer_size: match o.manual_wal_flush {
-                true => o.writable_file_max_buffer_size as usize,
-                false => 0,
-            },
-            recyclable: o.recycle_log_file_num > 0,
-        };
-        LogWriter::new_with(file, number, form)
-    }
-
-    /// Gives the obsolete log `old` the name of a new one, to be written from its front. Nothing is
-    /// cut off: saving the file system that work is the point.
-    fn reuse_log(&self, old: u64, number: u64) -> Result<Box<dyn WritableFile>> {
-        let file = self.logs.store().recycle(old, number);
-        file.inspect_err(|e| {
-            // A new file does as well; what is left of the old one is found at the next open.
-            self.reporter
-                .log()
-                .warn(format_args!("cannot write log {old:06} again: {e}"));
-        })
-    }
-
-    /// Starts a new log, which names the one before. Requires: leadership.
-    fn switch_log(&self, leader: &mut LeaderState) -> Result<u64> {
-        let number = self.catalog.new_file_number();
-        let mut new = self.create_log(number)?;
-        let begun = self.begin_log(&mut new, leader);
-        let last_record = match begun {
-            Ok(last_record) => last_record,
-            Err(e) => {
-                drop(new);
-                self.discard_log(number);
-                return Err(e);
-            }
-        };
-        leader.last_record = last_record;
-        let old = leader.log.replace(new);
-        leader.log_bytes = 0;
-        leader.witness = WitnessClock::new(self.witness_spacing());
-        // The next write looks at the logs together.
-        leader.log_room = 0;
-        let keep_from = {
-            let mut state = self.state.lock();
-            let before = old.as_ref().map(|old| (old.log_number(), old.len()));
-            state.logs.begin(number, before);
-            state.logs.kept()
-        };
-        let mut old_logs = self.logs.unsynced();
-        old_logs.retain(|l| l.log_number() >= keep_from);
-        if let Some(mut old) = old {
-            // One that was written over an older log has to lose the rest of that first, synced or not.
-            let is_settled = self.c.options.recycle_log_file_num == 0;
-            let done = old.flush().and_then(|()| match old.is_synced() {
-                true if is_settled => {
-                    old.close()?;
-                    self.track_synced_logs(&[(old.log_number(), old.len())])
-                }
-                _ => {
-                    old_logs.push(old);
-                    Ok(())
-                }
-            });
-            drop(old_logs);
-            // The log before holds writes that were acknowledged: an error is one of a write.
-            done.inspect_err(|e| self.set_error(Place::Log, e))?;
-        }
-        Ok(number)
-    }
-
-    /// Writes what a log begins with; returns the sequence number of its last record.
-    fn begin_log(&self, new: &mut LogWriter, leader: &LeaderState) -> Result<u64> {
-        let Some(before) = &leader.log else {
-            return Ok(0);
-        };
-        if self.c.options.track_and_verify_wals {
-            new.add_predecessor(before.log_number(), before.len(), leader.last_record)?;
-        }
-        if !self.c.options.own.evidence {
-            return Ok(0);
-        }
-        let opening = Opening {
-            number: before.log_number(),
-            size: before.len(),
-            sequence: self.visible(),
-        };
-        let batch = opening.to_batch(&self.c.db_id)?;
-        new.add_record(batch.as_bytes())?;
-        Ok(batch.sequence())
-    }
-
-    /// Seals the mutable memtables of the given slots (with atomic flushes, of all that are not
-    /// empty) and starts new ones, and a new log unless the current one is empty. Requires:
-    /// leadership, which ends with [`Self::let_go`].
-    pub(crate) fn switch_memtables(
-        self: &Arc<Self>,
-        leader: &mut LeaderState,
-        slots: &[usize],
-        reason: FlushReason,
-    ) -> Result<()> {
-        // A log of notes only serves on, as an empty one does in RocksDB: writes that skip the log
-        // begin none, and number no file.
-        let reuse = leader.log.is_some() && leader.log_bytes == 0;
-        let next_log = if reuse {
-            leader.log.as_ref().map_or(0, LogWriter::log_number)
-        } else {
-            self.switch_log(leader)?
-        };
-        let mut all: Vec<usize> = slots.to_vec();
-        if self.c.options.atomic_flush && reason != FlushReason::ManualFlush {
-            let filled = (0..leader.slots.len()).filter(|&i| !leader.slots[i].mem.is_empty());
-            all = filled.collect();
-        }
-        self.seal_memtables(leader, &all, next_log, reason);
-        Ok(())
-    }
-
-    /// Seals the mutable memtables of the given slots over `next_log`, which holds nothing of them.
-    /// Requires: leadership, which ends with [`Self::let_go`].
-    pub(super) fn seal_memtables(
-        self: &Arc<Self>,
-        leader: &mut LeaderState,
-        slots: &[usize],
-        next_log: u64,
-        reason: FlushReason,
-    ) {
-        let last_sequence = self.visible();
-        let mut state = self.state.lock();
-        for &at in slots {
-            let slot = &mut leader.slots[at];
-            let id = slot.family.id;
-            plan_shape(self, &mut state, id, slot.mem.len());
-            let Some(f) = state.family_mut(id) else {
-                continue;
-            };
-            slot.limit = f.settings.options.write_buffer_size as usize;
-            let mem = f.settings.new_memtable(&slot.family.comparator);
-            slot.replace(&mem, self.c.resources.write_buffers.as_ref());
-            leader.first_is_new |= at == 0;
-            let sealed = std::mem::replace(&mut f.mem, mem);
-            sealed.convert_for(0);
-            f.imm.push(Immutable {
-                mem: sealed,
-                next_log,
-                last_sequence,
-                reason,
-                newest_timestamp: Arc::default(),
-            });
-            let since = std::mem::replace(&mut f.mem_since, last_sequence);
-            leader.untold.extend(self.note_sealed(f, since));
-            self.install_superversion(&mut state, id);
-        }
-        // Families without anything in memory need no log before this one.
-        for f in state.families.values_mut().filter(|f| f.is_idle()) {
-            f.log_number = f.log_number.max(next_log);
-        }
     }
 }

@@ -19,7 +19,6 @@ use crate::read::Newest;
 use spanlith_base::{Error, Result, SequenceNumber};
 use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, WriteBatch};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// The entries of a batch, counted and checked.
 #[derive(Clone, Copy)]
@@ -63,7 +62,7 @@ impl Engine {
     /// # Errors
     /// `Busy` for that; else as [`Self::write_batch`].
     pub(crate) fn write_unless_written(
-        self: &Arc<Self>,
+        &self,
         batch: &WriteBatch,
         read: &[TrackedKey<'_>],
         options: &WriteOptions,
@@ -110,7 +109,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::write_batch`].
     pub(crate) fn prepare_transaction(
-        self: &Arc<Self>,
+        &self,
         xid: &[u8],
         batch: &WriteBatch,
         entries: &[u8],
@@ -163,7 +162,7 @@ impl Engine {
     /// # Errors
     /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
     pub(crate) fn commit_prepared(
-        self: &Arc<Self>,
+        &self,
         xid: &[u8],
         more: &WriteBatch,
         [entries, late]: [&[u8]; 2],
@@ -200,11 +199,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
-    pub(crate) fn roll_prepared_back(
-        self: &Arc<Self>,
-        xid: &[u8],
-        options: &WriteOptions,
-    ) -> Result<()> {
+    pub(crate) fn roll_prepared_back(&self, xid: &[u8], options: &WriteOptions) -> Result<()> {
         let mut log = WriteBatch::new();
         log.mark_rollback(xid)?;
         let step = TransactionWrite {
@@ -220,7 +215,7 @@ impl Engine {
     }
 
     fn submit_step(
-        self: &Arc<Self>,
+        &self,
         step: &TransactionWrite<'_>,
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
@@ -239,9 +234,8 @@ impl Engine {
         match step.mark {
             Mark::None => {}
             Mark::Prepared(xid, entries) => {
-                let log = leader.log.as_ref().map_or(0, |log| log.log_number());
                 let section = PreparedSection {
-                    log,
+                    log: leader.log.number(),
                     sequence,
                     entries: entries.to_vec(),
                 };

@@ -8,18 +8,17 @@
 use crate::core::Engine;
 use spanlith_base::callbacks::Place;
 use spanlith_base::{Error, Result};
-use std::sync::Arc;
 
 /// A write that nobody before it waits for room with.
-pub(super) struct Urgent(Arc<Engine>);
+pub(super) struct Urgent<'a>(&'a Engine);
 
-impl Urgent {
+impl<'a> Urgent<'a> {
     /// A thread that is in a place of callbacks is about to write.
     ///
     /// # Errors
     /// `NotSupported` in a write that is first in the queue: this one would wait behind it for ever.
     #[cold]
-    pub(super) fn begin(engine: &Arc<Engine>, place: Place) -> Result<Option<Self>> {
+    pub(super) fn begin(engine: &'a Engine, place: Place) -> Result<Option<Self>> {
         match place {
             Place::Write(database) if database == address(engine) => Err(Error::not_supported(
                 "Writing in a callback of a write that waits",
@@ -32,7 +31,7 @@ impl Urgent {
                 drop(state);
                 // A leader that waits goes on.
                 engine.state.notify_all();
-                Ok(Some(Self(engine.clone())))
+                Ok(Some(Self(engine)))
             }
         }
     }
@@ -43,7 +42,7 @@ pub(super) fn address(engine: &Engine) -> usize {
     std::ptr::from_ref(engine).addr()
 }
 
-impl Drop for Urgent {
+impl Drop for Urgent<'_> {
     fn drop(&mut self) {
         self.0.throttle.end_urgent();
     }
@@ -56,6 +55,7 @@ mod tests {
     use crate::core::gate;
     use spanlith_base::callbacks;
     use spanlith_env::{Env, MemFs};
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Says who comes first: the write of a job leads, or follows one that is stopped, delayed or held.

@@ -7,16 +7,16 @@
 
 use super::WriteOptions;
 use super::check::check_unlogged;
+use super::count::WriteWaits;
 use super::urgent::{Urgent, address};
 use crate::core::{Engine, Payload, gate};
 use spanlith_base::{Result, SequenceNumber, callbacks};
-use std::sync::Arc;
 
 /// As `Engine::submit`.
 #[cold]
 #[inline(never)]
 pub(super) fn submit(
-    engine: &Arc<Engine>,
+    engine: &Engine,
     payload: &Payload<'_>,
     generation: u64,
     options: &WriteOptions,
@@ -32,7 +32,7 @@ pub(super) fn submit(
         None => None,
         Some(place) => Urgent::begin(engine, place)?,
     };
-    let mut measured = engine.begin_measured(payload);
+    let mut measured = engine.reporter.begin_measured(payload);
     if engine.gate.has(gate::PACE) && urgent.is_none() {
         let waited = engine.pace(payload, options)?;
         if let Some(m) = &mut measured {
@@ -52,7 +52,7 @@ pub(super) fn submit(
     let (seqno, error) = engine.enqueue(*payload, generation, options, parts);
     drop((inside, urgent));
     if let Some(measured) = measured {
-        engine.end_measured(measured);
+        WriteWaits::new(engine).end(measured);
     }
     if let Some(ticket) = traced {
         engine

@@ -104,7 +104,7 @@ impl Drop for Made<'_> {
 }
 
 fn take_in(
-    engine: &Arc<Engine>,
+    engine: &Engine,
     family: &Arc<Family>,
     exported: &ExportedFamily,
     options: ImportOptions,
@@ -207,7 +207,7 @@ fn set_ages(files: &mut [Imported]) {
 
 /// Makes the files part of the family, all in one step.
 fn install(
-    engine: &Arc<Engine>,
+    engine: &Engine,
     family: &Arc<Family>,
     files: &[Imported],
     made: &mut Made<'_>,
@@ -230,11 +230,9 @@ fn install(
             ));
         }
     }
-    let is_synced = leader.log.as_ref().is_some_and(|log| log.is_synced());
-    if !is_synced || !engine.logs.are_closed_synced() {
-        engine
-            .sync_logs(&mut leader)
-            .inspect_err(|e| engine.set_error(Place::Log, e))?;
+    if !leader.log.is_synced() || !engine.logs.are_closed_synced() {
+        let synced = leader.log.sync(engine);
+        synced.inspect_err(|e| engine.set_error(Place::Log, e))?;
     }
     let largest = files.iter().map(|f| f.described.largest_seqno).max();
     let last: SequenceNumber = engine.visible().max(largest.unwrap_or(0));

@@ -143,7 +143,7 @@ impl Drop for Hold<'_> {
 }
 
 impl Engine {
-    fn ingest(self: &Arc<Self>, ingestions: &[Ingestion]) -> Result<()> {
+    fn ingest(&self, ingestions: &[Ingestion]) -> Result<()> {
         self.writable()?;
         self.check_ingestions(ingestions)?;
         let began = self.c.env.clock.monotonic_nanos();
@@ -261,13 +261,12 @@ impl Engine {
     }
 
     /// Makes the files part of the database, all in one step.
-    fn install(self: &Arc<Self>, parts: &mut [Part], made: &mut Made<'_>) -> Result<()> {
+    fn install(&self, parts: &mut [Part], made: &mut Made<'_>) -> Result<()> {
         let (mut leader, mut claims) = self.lead_without_overlap(parts)?;
         // What is older than the files must not be lost where they are not (D7).
-        let is_synced = leader.log.as_ref().is_some_and(|log| log.is_synced());
-        if !is_synced || !self.logs.are_closed_synced() {
-            self.sync_logs(&mut leader)
-                .inspect_err(|e| self.set_error(Place::Log, e))?;
+        if !leader.log.is_synced() || !self.logs.are_closed_synced() {
+            let synced = leader.log.sync(self);
+            synced.inspect_err(|e| self.set_error(Place::Log, e))?;
         }
         // No snapshot may come between the decision about sequence numbers and the files: it would see them appear.
         let closed = self.c.snapshots.close();
@@ -315,7 +314,7 @@ impl Engine {
 
     /// Leads once no memtable has anything in the range of a file, and no refit is under way.
     fn lead_without_overlap<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         parts: &[Part],
     ) -> Result<(MutexGuard<'a, LeaderState>, Claims<'a>)> {
         let mut hold = None;

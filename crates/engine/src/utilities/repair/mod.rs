@@ -21,7 +21,7 @@ mod tables;
 
 use crate::compaction::CompactRangeOptions;
 use crate::core::{Engine, create_dir, family_paths, write_current};
-use crate::db::{Db, FamilyOptions, OpenBuilder, RepairPlaces};
+use crate::db::{Db, FamilyOptions, OpenBuilder, RepairPlaces, compact_range};
 use crate::options::{OptionsFile, STATS_FAMILY, SyncedLogDamage, WalRecoveryMode};
 use crate::recovery::{self, LOST_DIR, OpenRequest};
 use crate::version::{CurrentMarks, FilePaths, SPEED_PATH, filenames};
@@ -383,7 +383,7 @@ impl<'a> Repair<'a> {
     }
 
     /// Compacts families in whose level 0 no order of the tables shows the newest entry of each key first.
-    fn compact(&self, engine: &Arc<Engine>) -> Result<()> {
+    fn compact(&self, engine: &Engine) -> Result<()> {
         for (id, family) in &self.plan.families {
             let Some(open) = engine.families.load().get(*id).cloned() else {
                 continue;
@@ -399,7 +399,8 @@ impl<'a> Repair<'a> {
                 "[{}] tables overlap in keys and sequence numbers: compacted",
                 family.name
             ));
-            engine.compact_range(&open, None, None, &CompactRangeOptions::default())?;
+            let options = CompactRangeOptions::default();
+            compact_range(engine, &open, (None, None), &options, None)?;
         }
         Ok(())
     }
