@@ -4,6 +4,7 @@ use super::reports::Reports;
 use crate::compaction::Compactor;
 use crate::core::{BackgroundWork, Engine, Family, Lsm, Together, Voucher};
 use crate::flush::Flusher;
+use crate::write::Resume;
 use spanlith_base::Result;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl BackgroundWork for Engine {
     }
 
     fn resume_by_itself(&self) -> Result<()> {
-        Self::resume_by_itself(self)
+        Resume::of(self).by_itself()
     }
 
     fn report(&self, dump: bool, keep: bool) {

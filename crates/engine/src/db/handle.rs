@@ -11,7 +11,7 @@ use crate::merge::MergeOperator;
 use crate::options::FlushOptions;
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
-use crate::write::{FamilyRef, Wal, WriteBatch, WriteOptions};
+use crate::write::{FamilyRef, Resume, Wal, WriteBatch, WriteOptions};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, ValueType};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -284,7 +284,7 @@ impl Db {
     /// # Errors
     /// What stands in the way now; the error itself if only opening again helps.
     pub fn resume(&self) -> Result<()> {
-        self.engine().resume()
+        Resume::of(self.engine()).run()
     }
 
     /// Waits until no flush or compaction runs or is due, at most `limit`.

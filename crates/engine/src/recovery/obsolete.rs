@@ -88,16 +88,14 @@ impl Explanation {
     }
 
     /// Adds what was replayed.
-    pub(super) fn with_replayed(mut self, replayed: &Replayed) -> Self {
+    pub(super) fn add_replayed(&mut self, replayed: &Replayed) {
         let first = replayed.first_sequence;
         self.replayed = first.map(|first| (first, replayed.last_sequence));
-        self
     }
 
     /// Adds whether a table was put away that nothing explains.
-    pub(super) fn with_unexplained_table(mut self, found: bool) -> Self {
+    pub(super) fn add_unexplained_table(&mut self, found: bool) {
         self.has_unexplained_table |= found;
-        self
     }
 
     fn was_deleted(&self, number: u64) -> bool {

@@ -20,14 +20,17 @@ use super::replay::{Replay, Replayed};
 use super::request::OpenRequest;
 use super::reuse::Reusable;
 use super::whose::check_whose;
-use crate::core::{Engine, FamilyChanges, Immutable, ManifestExtent, PurgeQueue, min_free_bytes};
+use crate::core::{
+    Engine, FamilyChanges, FamilyRequest, Immutable, Lsm, ManifestExtent, PurgeQueue,
+    min_free_bytes,
+};
 use crate::info_log::events::RecoveryStarted;
 use crate::info_log::{DumpParts, InfoLog};
 use crate::listener::FlushReason;
 use crate::options::SyncedLogDamage;
 use crate::version::FileMeta;
 use crate::version::filenames::{self, FILE_NUMBER_MAX};
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::{Error, ErrorKind, Result, SequenceNumber};
 use spanlith_env::{Env, JobClass, Lowered};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -72,7 +75,7 @@ fn current_manifest(request: &OpenRequest) -> Option<(u64, u64)> {
 fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<Engine>> {
     let entered = enter(request)?;
     let created = entered.created;
-    let opened = open_entered(request, entered, before);
+    let opened = OpenJob::begin(request, entered, before).and_then(OpenJob::run);
     let refused = |e: &Error| {
         matches!(
             e.kind(),
@@ -86,128 +89,173 @@ fn open_once(request: &OpenRequest, before: Option<(u64, u64)>) -> Result<Arc<En
     })
 }
 
-/// Opens what `request` describes in directories that are ours.
-fn open_entered(
-    request: &OpenRequest,
-    entered: Entered,
-    before: Option<(u64, u64)>,
-) -> Result<Arc<Engine>> {
-    let options = &request.options;
-    let statistics = request.statistics.clone();
-    let resources = &request.resources;
-    let io = resources.table_io(&request.env, options, statistics);
-    let purge = Arc::new(PurgeQueue::new(
-        io.clone(),
-        request.resources.sst_files.clone(),
-    ));
-    let (manifest_number, recovered) = read_versions(request, &purge)?;
-    check_recovered(request, &recovered, manifest_number)?;
-    check_whose(request, &recovered, manifest_number)?;
-    let db_id = database_id(request, &recovered, &entered.log)?;
-    let logs = Logs::choose(request, &recovered, entered.created)?;
-    if !entered.created {
-        check_elsewhere(request, &logs.needed, logs.first, entered.was_open)?;
+/// An open in directories that are ours, once MANIFEST and directories are read: an engine that is not used yet, and what
+/// is known of its files.
+struct OpenJob<'a> {
+    request: &'a OpenRequest,
+    engine: Arc<Engine>,
+    logs: Logs,
+    /// Highest sequence number in tables.
+    last_sequence: SequenceNumber,
+    known: Known,
+    explanation: Explanation,
+    /// How the MANIFEST that was read may go on.
+    reusable: Reusable,
+    /// Families that are to be made.
+    missing: Vec<FamilyRequest>,
+    /// The database was made just now.
+    created: bool,
+}
+
+impl<'a> OpenJob<'a> {
+    /// Reads what is there, and makes an engine of it. Nothing is changed yet but IDENTITY.
+    fn begin(
+        request: &'a OpenRequest,
+        entered: Entered,
+        before: Option<(u64, u64)>,
+    ) -> Result<Self> {
+        let (options, resources) = (&request.options, &request.resources);
+        let io = resources.table_io(&request.env, options, request.statistics.clone());
+        let purge = Arc::new(PurgeQueue::new(io.clone(), resources.sst_files.clone()));
+        let (manifest_number, mut recovered) = read_versions(request, &purge)?;
+        check_recovered(request, &recovered, manifest_number)?;
+        check_whose(request, &recovered, manifest_number)?;
+        let db_id = database_id(request, &recovered, &entered.log)?;
+        let logs = Logs::choose(request, &recovered, entered.created)?;
+        if !entered.created {
+            check_elsewhere(request, &logs.needed, logs.first, entered.was_open)?;
+        }
+        // Logs go in their order: as long as the first one is there, so are all that the MANIFEST as read needs.
+        let is_first_gone = logs.needed.first() != Some(&logs.first);
+        if before.is_some() && is_first_gone && current_manifest(request) != before {
+            // Writes may have gone with it, into tables that were not read of. Nobody but `open` sees this.
+            return Err(Error::new(ErrorKind::TryAgain, ""));
+        }
+        let known = Known::new(request, &recovered, manifest_number, &logs);
+        let explanation = Explanation::new(&recovered);
+        let engine = assemble(
+            request,
+            std::mem::take(&mut recovered.families),
+            Parts {
+                purge,
+                io,
+                log: entered.log,
+                lock: entered.lock,
+                dirs: entered.dirs,
+                db_id,
+                manifest_number,
+                next_file: logs.next_file,
+                first_log: logs.first,
+                last_sequence: recovered.last_sequence,
+                max_family: recovered.max_family,
+            },
+        );
+        describe_recovery(&engine, manifest_number, &recovered);
+        Ok(Self {
+            request,
+            engine,
+            logs,
+            last_sequence: recovered.last_sequence,
+            known,
+            explanation,
+            missing: recovered.missing,
+            created: entered.created,
+            reusable: Reusable {
+                len: recovered.whole_len,
+                compact_size: recovered.compact_size,
+                db_id: recovered.db_id,
+                tracked: recovered.tracked_logs,
+                cuts: recovered.log_cuts,
+                ends: recovered.log_ends,
+                oldest_log: recovered.oldest_log,
+            },
+        })
     }
-    // Logs go in their order: as long as the first one is there, so are all that the MANIFEST as read needs.
-    let is_first_gone = logs.needed.first() != Some(&logs.first);
-    if before.is_some() && is_first_gone && current_manifest(request) != before {
-        // Writes may have gone with it, into tables that were not read of. Nobody but `open` sees this.
-        return Err(Error::new(ErrorKind::TryAgain, ""));
+
+    /// Opens tables, replays logs, and makes what was found durable.
+    fn run(mut self) -> Result<Arc<Engine>> {
+        if let Some(before) = &self.request.before {
+            take_over_readers(&self.engine, before);
+        }
+        if !self.opens_tables_later() {
+            open_tables(&self.engine)?;
+        }
+        let job = begin_replay(&self.engine, &self.logs.needed);
+        let replayed = self.replay(job.unwrap_or(0))?;
+        if self.request.read_only {
+            end_replay(&self.engine, job);
+            keep_replayed(&self.engine, replayed);
+            return Ok(self.engine);
+        }
+        self.finish(replayed, job)
     }
-    let known = Known::new(request, &recovered, manifest_number, &logs);
-    let explanation = Explanation::new(&recovered);
-    let (last_sequence, max_family) = (recovered.last_sequence, recovered.max_family);
-    let (missing, torn_at) = (recovered.missing, recovered.torn_at);
-    let curtailed = recovered.curtailed;
-    let reusable = Reusable {
-        len: recovered.whole_len,
-        compact_size: recovered.compact_size,
-        db_id: recovered.db_id,
-        tracked: recovered.tracked_logs,
-        cuts: recovered.log_cuts,
-        ends: recovered.log_ends,
-        oldest_log: recovered.oldest_log,
-    };
-    let engine = assemble(
-        request,
-        recovered.families,
-        Parts {
-            purge,
-            io,
-            log: entered.log,
-            lock: entered.lock,
-            dirs: entered.dirs,
-            db_id,
-            manifest_number,
-            next_file: logs.next_file,
-            first_log: logs.first,
-            last_sequence,
-            max_family,
-        },
-    );
-    engine.describe_recovery(manifest_number, torn_at, &curtailed);
-    // All tables are opened now, as RocksDB does: what this build cannot read is refused here, before
-    // anything is changed, and not in the middle of a scan or a compaction. With a limit of open files,
-    // only some are, and with `open_files_async` they are opened later.
-    let later = options.open_files_async && !request.read_only;
-    if let Some(before) = &request.before {
-        engine.take_over_readers(before);
+
+    /// All tables are opened at once, as RocksDB does: what this build cannot read is refused before anything is changed,
+    /// and not in the middle of a scan or a compaction. With a limit of open files, only some are, and with
+    /// `open_files_async` they are opened later.
+    fn opens_tables_later(&self) -> bool {
+        self.request.options.open_files_async && !self.request.read_only
     }
-    if !later {
-        open_tables(&engine)?;
+
+    /// Reads the logs, and judges what they say beside what is known of them. What they held is visible afterwards, once it
+    /// is somewhere.
+    fn replay(&mut self, job: u64) -> Result<Replayed> {
+        let (request, engine, known) = (self.request, &self.engine, &self.known);
+        let replay = Replay::new(
+            engine,
+            self.last_sequence,
+            !request.read_only,
+            request.write_prepared,
+            known,
+            job,
+        )
+        .filtered(request.wal_filter.clone());
+        known.check_oldest_log(&engine.c, &engine.logs, &self.logs.needed)?;
+        let replayed = replay.run(&self.logs.needed)?;
+        self.explanation.add_replayed(&replayed);
+        // Best-efforts recovery puts aside what it cannot place by itself.
+        if known.is_used {
+            let judges = !known.has_moved_on(&engine.c);
+            let newer = settle_newer_tables(engine, &self.logs.needed, &self.explanation, judges)?;
+            self.explanation.add_unexplained_table(newer);
+        }
+        LostFiles::of(engine).report_dropped(&replayed)?;
+        engine.order.publish_alone(replayed.last_sequence);
+        // Logs that were not replayed, or not to their end.
+        if let Some(disk) = engine.c.speed.as_ref().and_then(|s| s.fs.disk()) {
+            disk.forget_fronts();
+        }
+        Ok(replayed)
     }
-    let may_flush = !request.read_only;
-    let job = begin_replay(&engine, &logs.needed);
-    let replay = Replay::new(
-        &engine,
-        last_sequence,
-        may_flush,
-        request.write_prepared,
-        &known,
-        job.unwrap_or(0),
-    )
-    .filtered(request.wal_filter.clone());
-    known.check_oldest_log(&engine.c, &engine.logs, &logs.needed)?;
-    let replayed = replay.run(&logs.needed)?;
-    let mut explanation = explanation.with_replayed(&replayed);
-    // Best-efforts recovery puts aside what it cannot place by itself.
-    if known.is_used {
-        let judges = !known.has_moved_on(&engine.c);
-        let newer = settle_newer_tables(&engine, &logs.needed, &explanation, judges)?;
-        explanation = explanation.with_unexplained_table(newer);
-    }
-    LostFiles::of(&engine).report_dropped(&replayed)?;
-    engine.order.publish_alone(replayed.last_sequence);
-    // Logs that were not replayed, or not to their end.
-    if let Some(disk) = engine.c.speed.as_ref().and_then(|s| s.fs.disk()) {
-        disk.forget_fronts();
-    }
-    if request.read_only {
+
+    /// Makes what was recovered durable, and families that are missing; deletes what is obsolete, and starts background work.
+    fn finish(self, replayed: Replayed, job: Option<u64>) -> Result<Arc<Engine>> {
+        let later = self.opens_tables_later();
+        let (options, engine) = (&self.request.options, self.engine);
+        if options.reuse_manifest_on_open && !options.best_efforts_recovery {
+            let log = engine.reporter.log();
+            self.reusable
+                .continue_manifest(&engine.c, &engine.catalog, log)?;
+        }
+        finish(&engine, replayed, &self.logs.needed, self.logs.beyond)?;
         end_replay(&engine, job);
-        engine.keep_replayed(replayed);
-        return Ok(engine);
+        for family in &self.missing {
+            FamilyChanges::of(&engine).create(family)?;
+        }
+        if !self.request.keeps_options {
+            engine.options_writer().write()?;
+        }
+        remove_obsolete(&engine, self.explanation)?;
+        track_tables(&engine.c, &engine.families.load_full())?;
+        let kept_free = min_free_bytes(&engine.options(), &engine.families.load());
+        engine.reserve.keep(kept_free, engine.reporter.log());
+        start_work(&engine);
+        engine.keep_times(self.created);
+        if later {
+            open_tables_later(&engine);
+        }
+        Ok(engine)
     }
-    if options.reuse_manifest_on_open && !options.best_efforts_recovery {
-        reusable.continue_manifest(&engine.c, &engine.catalog, engine.reporter.log())?;
-    }
-    finish(&engine, replayed, &logs.needed, logs.beyond)?;
-    end_replay(&engine, job);
-    for family in &missing {
-        FamilyChanges::of(&engine).create(family)?;
-    }
-    if !request.keeps_options {
-        engine.options_writer().write()?;
-    }
-    remove_obsolete(&engine, explanation)?;
-    track_tables(&engine.c, &engine.families.load_full())?;
-    let kept_free = min_free_bytes(&engine.options(), &engine.families.load());
-    engine.reserve.keep(kept_free, engine.reporter.log());
-    engine.start();
-    engine.keep_times(entered.created);
-    if later {
-        open_tables_later(&engine);
-    }
-    Ok(engine)
 }
 
 /// Notes in the info log that `logs` are about to be replayed. The job is the first of the database; there is none
@@ -356,100 +404,98 @@ pub(crate) fn list_families(env: &Env, dir: &Path) -> Result<Vec<String>> {
     read_family_names(env, dir, read_current(env, dir)?)
 }
 
-impl Engine {
-    /// Says in the info log what is opened, and what was left out of the MANIFEST.
-    fn describe_recovery(&self, manifest: u64, torn_at: Option<u64>, curtailed: &[String]) {
-        let log = self.reporter.log();
-        if !self.c.read_only {
-            self.describe();
-        }
-        if let Some(offset) = torn_at {
+/// Says in the info log what is opened, and what was left out of the MANIFEST.
+fn describe_recovery(lsm: &Lsm, manifest: u64, recovered: &Recovered) {
+    let log = lsm.reporter.log();
+    if !lsm.c.read_only {
+        describe(lsm);
+    }
+    if let Some(offset) = recovered.torn_at {
+        log.warn(format_args!(
+            "MANIFEST {manifest:06} dropped from offset {offset} on: a torn append"
+        ));
+    }
+    if lsm.c.options.best_efforts_recovery {
+        log.warn(format_args!(
+            "best-efforts recovery from MANIFEST {manifest:06}; logs are not replayed"
+        ));
+        for name in &recovered.curtailed {
             log.warn(format_args!(
-                "MANIFEST {manifest:06} dropped from offset {offset} on: a torn append"
+                "[{name}] opens with an earlier state: files are missing"
             ));
         }
-        if self.c.options.best_efforts_recovery {
-            log.warn(format_args!(
-                "best-efforts recovery from MANIFEST {manifest:06}; logs are not replayed"
-            ));
-            for name in curtailed {
-                log.warn(format_args!(
-                    "[{name}] opens with an earlier state: files are missing"
-                ));
-            }
-        }
     }
+}
 
-    /// Serves what was replayed from memory: an open for reading writes no tables.
-    fn keep_replayed(&self, replayed: Replayed) {
-        let mut state = self.state.lock();
-        for (id, recovering) in replayed.families {
-            let Some(f) = state.family_mut(id) else {
-                continue;
-            };
-            for mem in recovering.mems {
-                f.imm.push(Immutable {
-                    mem,
-                    next_log: 0,
-                    last_sequence: replayed.last_sequence,
-                    reason: FlushReason::Others,
-                    newest_timestamp: Arc::default(),
-                });
-            }
-            self.install_superversion(&mut state, id);
-        }
-    }
-
-    /// Keeps tables open that the same database had open before: their files may be gone by now.
-    fn take_over_readers(&self, before: &Self) {
-        for family in self.families.load().iter() {
-            let version = family.superversion.load().version.clone();
-            let old = before.families.load().get(family.id).cloned();
-            let Some(old) = old else { continue };
-            let old = old.superversion.load().version.clone();
-            let known: BTreeMap<u64, &Arc<FileMeta>> = old
-                .file_iter()
-                .map(|(_, file)| (file.number, file))
-                .collect();
-            for (_, file) in version.file_iter() {
-                if let Some(known) = known.get(&file.number) {
-                    file.take_over(known);
-                }
-            }
-        }
-    }
-
-    /// The first lines of the info log: version, files, options.
-    fn describe(&self) {
-        let (c, log) = (&self.c, self.reporter.log());
-        log.summary(&c.dir, &c.session_id);
-        let parts = DumpParts {
-            statistics: self.reporter.statistics().is_some(),
-            rate_limiter: c.resources.rate_limiter.is_some(),
-            row_cache: c.resources.row_cache.as_ref().map(|c| c.capacity()),
+/// Serves what was replayed from memory: an open for reading writes no tables.
+fn keep_replayed(lsm: &Lsm, replayed: Replayed) {
+    let mut state = lsm.state.lock();
+    for (id, recovering) in replayed.families {
+        let Some(f) = state.family_mut(id) else {
+            continue;
         };
-        log.dump_db_options(&self.options(), parts);
-        log.dump_support();
-        for (before, f) in self.families.load().iter().enumerate() {
-            self.reporter.describe_family(f, before);
+        for mem in recovering.mems {
+            f.imm.push(Immutable {
+                mem,
+                next_log: 0,
+                last_sequence: replayed.last_sequence,
+                reason: FlushReason::Others,
+                newest_timestamp: Arc::default(),
+            });
+        }
+        lsm.install_superversion(&mut state, id);
+    }
+}
+
+/// Keeps tables open that the same database had open before: their files may be gone by now.
+fn take_over_readers(lsm: &Lsm, before: &Lsm) {
+    for family in lsm.families.load().iter() {
+        let version = family.superversion.load().version.clone();
+        let old = before.families.load().get(family.id).cloned();
+        let Some(old) = old else { continue };
+        let old = old.superversion.load().version.clone();
+        let known: BTreeMap<u64, &Arc<FileMeta>> = old
+            .file_iter()
+            .map(|(_, file)| (file.number, file))
+            .collect();
+        for (_, file) in version.file_iter() {
+            if let Some(known) = known.get(&file.number) {
+                file.take_over(known);
+            }
         }
     }
+}
 
-    /// Starts background work.
-    fn start(&self) {
-        let executor = &self.c.env.executor;
-        executor.reserve(JobClass::High, self.max_flushes());
-        executor.reserve(JobClass::Low, self.max_compactions());
-        if let Ok(nice @ 1..) = u8::try_from(self.c.options.own.compaction_nice) {
-            executor.lower(JobClass::Low, Lowered::Processor(nice));
-        }
-        self.watch_snapshots_and_ages();
-        self.watch_disk();
-        let mut state = self.state.lock();
-        state.life.start();
-        let ids: Vec<u32> = state.families.keys().copied().collect();
-        for id in ids {
-            self.install_superversion(&mut state, id);
-        }
+/// The first lines of the info log: version, files, options.
+fn describe(lsm: &Lsm) {
+    let (c, log) = (&lsm.c, lsm.reporter.log());
+    log.summary(&c.dir, &c.session_id);
+    let parts = DumpParts {
+        statistics: lsm.reporter.statistics().is_some(),
+        rate_limiter: c.resources.rate_limiter.is_some(),
+        row_cache: c.resources.row_cache.as_ref().map(|c| c.capacity()),
+    };
+    log.dump_db_options(&lsm.options(), parts);
+    log.dump_support();
+    for (before, f) in lsm.families.load().iter().enumerate() {
+        lsm.reporter.describe_family(f, before);
+    }
+}
+
+/// Starts background work.
+fn start_work(lsm: &Lsm) {
+    let executor = &lsm.c.env.executor;
+    executor.reserve(JobClass::High, lsm.max_flushes());
+    executor.reserve(JobClass::Low, lsm.max_compactions());
+    if let Ok(nice @ 1..) = u8::try_from(lsm.c.options.own.compaction_nice) {
+        executor.lower(JobClass::Low, Lowered::Processor(nice));
+    }
+    lsm.watch_snapshots_and_ages();
+    lsm.watch_disk();
+    let mut state = lsm.state.lock();
+    state.life.start();
+    let ids: Vec<u32> = state.families.keys().copied().collect();
+    for id in ids {
+        lsm.install_superversion(&mut state, id);
     }
 }

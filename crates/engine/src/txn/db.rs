@@ -3,7 +3,7 @@
 use super::{Transaction, TxnOptions};
 use crate::db::{Cf, Db};
 use crate::locks::{LockMode, LockOptions, Patience};
-use crate::write::WriteOptions;
+use crate::write::{TransactionSteps, WriteOptions};
 use spanlith_base::{Error, ErrorKind, Result, SequenceNumber};
 use spanlith_wal::{BatchIter, WriteBatch};
 use std::collections::BTreeSet;
@@ -60,12 +60,13 @@ impl Db {
     pub fn prepared_transactions(&self) -> Result<Vec<Transaction>> {
         let engine = self.engine();
         let mut found = Vec::new();
-        for name in engine.prepared_names() {
+        let steps = TransactionSteps::of(engine);
+        for name in steps.prepared_names() {
             if !engine.transactions.names.lock().insert(name.clone()) {
                 continue;
             }
             // Nobody decides about it from here on; somebody may have, meanwhile.
-            let claimed = match engine.prepared_entries(&name) {
+            let claimed = match steps.prepared_entries(&name) {
                 Some(entries) => Transaction::of_section(self, name.clone(), entries).map(Some),
                 None => Ok(None),
             };

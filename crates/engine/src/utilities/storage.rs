@@ -141,7 +141,10 @@ impl Db {
     /// Of the flush; the background error that stops writes; `NotSupported` of a database that was opened for
     /// reading with some of its families only; `Io`.
     pub fn storage_files(&self, options: &StorageOptions) -> Result<Vec<StorageFile>> {
-        self.engine().storage_files(options)
+        StorageList {
+            engine: self.engine(),
+        }
+        .files(options)
     }
 }
 
@@ -174,9 +177,14 @@ struct Moment {
     logs: Vec<(FileNumber, Option<u64>)>,
 }
 
-impl Engine {
-    fn storage_files(&self, options: &StorageOptions) -> Result<Vec<StorageFile>> {
-        if !self.c.read_only {
+/// Lists the files of a database at one moment.
+struct StorageList<'a> {
+    engine: &'a Engine,
+}
+
+impl StorageList<'_> {
+    fn files(&self, options: &StorageOptions) -> Result<Vec<StorageFile>> {
+        if !self.engine.c.read_only {
             self.flush_for_copy(options)?;
         }
         let moment = self.moment()?;
@@ -191,12 +199,15 @@ impl Engine {
             let name = filenames::log_file_name(number);
             let size = match len {
                 Some(len) => len,
-                None => self.c.env.fs.size(&self.logs.dir().join(&name))?,
+                None => {
+                    let path = self.engine.logs.dir().join(&name);
+                    self.engine.c.env.fs.size(&path)?
+                }
             };
             files.push(StorageFile {
                 is_trimmed: at == last,
-                is_reused: self.c.options.recycle_log_file_num > 0,
-                ..file(StorageKind::Log, number, name, self.logs.dir(), size)
+                is_reused: self.engine.c.options.recycle_log_file_num > 0,
+                ..file(StorageKind::Log, number, name, self.engine.logs.dir(), size)
             });
         }
         if options.with_checksums {
@@ -213,12 +224,14 @@ impl Engine {
         let is_due = match options.flush_from {
             // Whoever opens the copy without two-phase commit, or for reading, could not put a section that is in
             // one log and its commit in another together. As in RocksDB, the limit does not count.
-            _ if self.c.options.allow_2pc => true,
+            _ if self.engine.c.options.allow_2pc => true,
             0 => true,
             u64::MAX => false,
             from => {
-                let current = self.leader.lock().log.writer().map_or(0, |log| log.len());
-                let state = self.state.lock();
+                let leader = self.engine.leader.lock();
+                let current = leader.log.writer().map_or(0, |log| log.len());
+                drop(leader);
+                let state = self.engine.state.lock();
                 let closed = state.logs.closed_bytes(state.min_log_number());
                 current + closed >= from
             }
@@ -230,25 +243,25 @@ impl Engine {
             atomic: options.atomic_flush,
             ..FlushOptions::default()
         };
-        self.flush_all_for(FlushReason::GetLiveFiles, how)
+        self.engine.flush_all_for(FlushReason::GetLiveFiles, how)
     }
 
     /// Looks at everything at once.
     fn moment(&self) -> Result<Moment> {
-        let mut leader = self.leader.lock();
-        if let Some(e) = self.refusal() {
+        let mut leader = self.engine.leader.lock();
+        if let Some(e) = self.engine.refusal() {
             return Err(e);
         }
         // What `manual_wal_flush` holds back belongs to the copy.
         let mut flushed = Ok(());
-        for old in self.logs.unsynced().iter_mut() {
+        for old in self.engine.logs.unsynced().iter_mut() {
             flushed = flushed.and_then(|()| old.flush());
         }
         flushed = flushed.and_then(|()| leader.log.flush());
-        flushed.inspect_err(|e| self.set_error(Place::Log, e))?;
-        let manifest = self.catalog.lock();
-        let state = self.state.lock();
-        let logs = if self.c.read_only {
+        flushed.inspect_err(|e| self.engine.set_error(Place::Log, e))?;
+        let manifest = self.engine.catalog.lock();
+        let state = self.engine.state.lock();
+        let logs = if self.engine.c.read_only {
             self.logs_on_disk(state.logs.kept())?
         } else {
             let len = |number| match leader.log.writer() {
@@ -268,14 +281,14 @@ impl Engine {
                 .collect(),
             manifest: manifest.number(),
             manifest_len: manifest.len(),
-            next_file: self.catalog.next_file(),
+            next_file: self.engine.catalog.next_file(),
             logs,
         })
     }
 
     /// Logs in their directory, oldest first, from `first` on.
     fn logs_on_disk(&self, first: FileNumber) -> Result<Vec<(FileNumber, Option<u64>)>> {
-        let names = self.c.env.fs.list(self.logs.dir())?;
+        let names = self.engine.c.env.fs.list(self.engine.logs.dir())?;
         let numbers = names.iter().filter_map(|name| match parse_file_name(name) {
             Some(FileKind::Log(n)) if n >= first => Some((n, None)),
             _ => None,
@@ -295,7 +308,7 @@ impl Engine {
         let with_checksums = options.with_checksums;
         for (_, f) in version.file_iter() {
             let dir = family.table_path(f.number, f.path_id);
-            let dir = dir.parent().unwrap_or(&self.c.dir).to_path_buf();
+            let dir = dir.parent().unwrap_or(&self.engine.c.dir).to_path_buf();
             let name = filenames::table_file_name(f.number);
             let mut file = file(StorageKind::Table, f.number, name, &dir, f.size);
             file.temperature =
@@ -328,16 +341,16 @@ impl Engine {
     }
 
     fn add_manifest(&self, files: &mut Vec<StorageFile>, moment: &Moment) -> Result<()> {
-        let (dir, mut number) = (&self.c.dir, moment.manifest);
+        let (dir, mut number) = (&self.engine.c.dir, moment.manifest);
         let mut name = filenames::manifest_file_name(number);
         let mut size = match moment.manifest_len {
             Some(len) => len,
-            None => self.c.env.fs.size(&dir.join(&name))?,
+            None => self.engine.c.env.fs.size(&dir.join(&name))?,
         };
         let mut contents = None;
-        if self.c.resources.tables.is_some() {
+        if self.engine.c.resources.tables.is_some() {
             let new = moment.next_file;
-            let bytes = manifest_of_copy(&self.c.env, dir, (number, size), new)?;
+            let bytes = manifest_of_copy(&self.engine.c.env, dir, (number, size), new)?;
             (number, size) = (new, bytes.len() as u64);
             name = filenames::manifest_file_name(number);
             contents = Some(bytes);
@@ -360,8 +373,8 @@ impl Engine {
     /// The newest OPTIONS file, and ours beside it.
     fn add_options(&self, files: &mut Vec<StorageFile>) -> Result<()> {
         // None is written meanwhile.
-        let _turn = self.options_files.hold();
-        let (fs, dir) = (&self.c.env.fs, &self.c.dir);
+        let _turn = self.engine.options_files.hold();
+        let (fs, dir) = (&self.engine.c.env.fs, &self.engine.c.dir);
         let names = fs.list(dir)?;
         let numbers = names.iter().filter_map(|name| match parse_file_name(name) {
             Some(FileKind::Options(n)) => Some(n),

@@ -2,6 +2,7 @@
 //! families were dropped while they waited.
 
 use super::limits::check_batch_size;
+use super::two_phase::check_mark;
 use crate::core::{Engine, Family, LeaderState, Payload};
 use crate::options::CompressionType;
 use crate::read::{Newest, timestamp_missing};
@@ -129,7 +130,7 @@ pub(super) fn check_again(
     if let Payload::Transaction(t) = payload {
         let newest = Newest::new(engine.counts_reads());
         newest.check_unwritten(&engine.families.load(), t.read, last)?;
-        engine.check_mark(t.mark)?;
+        check_mark(engine, t.mark)?;
     }
     check_families(leader, payload)
 }

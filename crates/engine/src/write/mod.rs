@@ -34,5 +34,6 @@ pub(crate) use count::WriteWaits;
 pub(crate) use joined::{check_joined, check_one};
 pub(crate) use new_log::LogFactory;
 pub use options::WriteOptions;
+pub(crate) use resume::Resume;
 pub(crate) use sync::Wal;
-pub(crate) use two_phase::{batch_of, needs_two_phase};
+pub(crate) use two_phase::{TransactionSteps, batch_of, needs_two_phase};

@@ -6,7 +6,7 @@
 use super::WriteOptions;
 use super::count::WriteWaits;
 use super::room::no_room;
-use crate::core::{Engine, Family, PaceControl, Payload, WaitCause};
+use crate::core::{Family, Lsm, PaceControl, Payload, WaitCause};
 use spanlith_base::{Error, ErrorKind, Result, sync};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::sync::Arc;
@@ -17,19 +17,29 @@ const SLICE: u64 = 256 << 10;
 /// Longest sleep before a writer looks again.
 const NAP: Duration = Duration::from_millis(5);
 
-impl Engine {
+/// Holds writes back as the policy says.
+pub(super) struct Pacing<'a> {
+    lsm: &'a Lsm,
+}
+
+impl<'a> Pacing<'a> {
+    /// Of writes to these trees.
+    pub(super) fn new(lsm: &'a Lsm) -> Self {
+        Self { lsm }
+    }
+
     /// Waits until the families that are written to take the write; returns for how many nanoseconds.
     ///
     /// # Errors
     /// `Incomplete` if it would have to wait and does not want to, and `TimedOut` if it has waited as long as it wants to:
     /// nothing is written then.
     #[cold]
-    pub(super) fn pace(&self, payload: &Payload<'_>, options: &WriteOptions) -> Result<u64> {
+    pub(super) fn wait(&self, payload: &Payload<'_>, options: &WriteOptions) -> Result<u64> {
         match *payload {
             Payload::One { cf: 0, .. }
             | Payload::Batch {
                 families: false, ..
-            } => self.pace_family(self.families.default(), payload.bytes() as u64, options),
+            } => self.pace_family(self.lsm.families.default(), payload.bytes() as u64, options),
             Payload::One { cf, .. } => self.pace_each(&[(cf, payload.bytes() as u64)], options),
             Payload::Batch { body, .. } => self.pace_each(&bytes_by_family(&[body]), options),
             Payload::Transaction(t) => self.pace_each(&bytes_by_family(&t.applied), options),
@@ -37,7 +47,7 @@ impl Engine {
     }
 
     fn pace_each(&self, parts: &[(u32, u64)], options: &WriteOptions) -> Result<u64> {
-        let set = self.families.load_full();
+        let set = self.lsm.families.load_full();
         let mut waited = 0;
         for &(cf, bytes) in parts {
             if let Some(family) = set.get(cf) {
@@ -52,10 +62,10 @@ impl Engine {
         if !pacer.is_watched() {
             return Ok(0);
         }
-        let clock = &self.c.env.clock;
+        let clock = &self.lsm.c.env.clock;
         let began = clock.monotonic_nanos();
         if pacer.is_due(began) {
-            PaceControl::of(self).tick(&self.state, family);
+            PaceControl::of(self.lsm).tick(&self.lsm.state, family);
         }
         let (mut now, mut left) = (began, bytes);
         let paced = loop {
@@ -66,11 +76,11 @@ impl Engine {
             };
             let waited = loop {
                 let (wait, is_due) = pacer.wait(now, places);
-                if wait.is_zero() || self.stopping() {
+                if wait.is_zero() || self.lsm.stopping() {
                     break Ok(());
                 }
                 if is_due {
-                    PaceControl::of(self).tick(&self.state, family);
+                    PaceControl::of(self.lsm).tick(&self.lsm.state, family);
                 }
                 let spent = now.saturating_sub(began);
                 let Some(nap) = nap(wait, spent, options.wait_max) else {
@@ -90,7 +100,7 @@ impl Engine {
         let spent = now.saturating_sub(began);
         if spent > 0 {
             pacer.add_wait(spent);
-            WriteWaits::new(self).count(spent, WaitCause::Pace);
+            WriteWaits::new(self.lsm).count(spent, WaitCause::Pace);
         }
         paced.map(|()| spent)
     }

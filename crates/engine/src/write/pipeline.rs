@@ -18,7 +18,7 @@ use super::in_flight::lead_in_flight;
 use super::limits::check_entry;
 use super::measured::Stages;
 use super::paced::{check_priority, wait_for_rate};
-use super::room::{Room, Waited};
+use super::room::{Room, RoomWaits, Waited};
 use super::timed::timed_batch;
 use super::unwind::{Carried, Following, Unled};
 use super::watched;
@@ -202,7 +202,7 @@ impl Engine {
             check_unlogged(self, options.sync)?;
         }
         if options.no_slowdown {
-            self.check_room()?;
+            RoomWaits::new(self).check()?;
         }
         let (seqno, error) = self.enqueue(payload, generation, options, None);
         match error {
@@ -259,7 +259,7 @@ impl Engine {
             engine: self,
             waiter,
         };
-        let room = self.make_room(&mut leader, first.no_slowdown, Waited::default());
+        let room = leader.make_room(self, first.no_slowdown, Waited::default());
         let is_plain = matches!(room, Ok(Room::Made)) && leader.untold.is_empty();
         if is_plain
             && !first.sync
@@ -300,7 +300,7 @@ impl Engine {
             engine: self,
             waiter,
         };
-        let room = self.make_room(&mut leader, own(waiter).no_slowdown, Waited::default());
+        let room = leader.make_room(self, own(waiter).no_slowdown, Waited::default());
         let (leader, room) = self.wait_for_room(waiter, leader, room, bytes);
         std::mem::forget(unled);
         parts.add(
@@ -320,7 +320,11 @@ impl Engine {
     ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
         match room {
             Ok(Room::Made) if leader.untold.is_empty() => (leader, Ok(())),
-            room => self.make_room_slowly(leader, room, own(waiter).no_slowdown, bytes),
+            room => {
+                let no_slowdown = own(waiter).no_slowdown;
+                self.leader
+                    .make_room_slowly(self, leader, room, no_slowdown, bytes)
+            }
         }
     }
 
@@ -425,7 +429,7 @@ impl Engine {
             return Err(self.insert_failed(e));
         }
         if let Payload::Transaction(t) = r.payload {
-            self.take_mark(leader, t, base);
+            leader.take_mark(self, t, base);
         }
         if leader.first_is_new {
             self.note_first_write(leader);
@@ -589,7 +593,7 @@ impl Engine {
             if let Payload::Transaction(t) = r.payload
                 && r.error.is_none()
             {
-                self.take_mark(leader, t, r.seqno);
+                leader.take_mark(self, t, r.seqno);
             }
         });
         if leader.first_is_new {

@@ -21,25 +21,36 @@ use spanlith_base::{Error, FileNumber, Result, SequenceNumber, Severity};
 use spanlith_wal::{LogPlace, PrepareKind, WriteBatch};
 use std::sync::atomic::Ordering;
 
-impl Engine {
+/// Brings a database back after an error.
+pub(crate) struct Resume<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> Resume<'a> {
+    /// Of this database.
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self { engine }
+    }
+
     /// Clears an error of the background once its cause is gone.
-    pub(crate) fn resume(&self) -> Result<()> {
-        self.writable()?;
+    pub(crate) fn run(&self) -> Result<()> {
+        self.engine.writable()?;
         self.try_to_resume()
     }
 
-    /// As [`Self::resume`], by itself.
-    pub(crate) fn resume_by_itself(&self) -> Result<()> {
+    /// As [`Self::run`], by itself.
+    pub(crate) fn by_itself(&self) -> Result<()> {
         use spanlith_base::stats::Ticker;
-        self.reporter
+        self.engine
+            .reporter
             .tick(Ticker::ErrorHandlerAutoresumeRetryTotalCount);
         self.try_to_resume()
     }
 
     fn try_to_resume(&self) -> Result<()> {
-        let token = self.resume_token.lock();
+        let token = self.engine.resume_token.lock();
         let serial = {
-            let mut state = self.state.lock();
+            let mut state = self.engine.state.lock();
             if state.ends() {
                 return Err(Error::shutdown(""));
             }
@@ -64,47 +75,48 @@ impl Engine {
         };
         let done = self.bring_back(serial);
         if let Err(e) = &done {
-            self.note_failed_resume(e);
+            self.engine.note_failed_resume(e);
         }
         done
     }
 
     /// Tries held work again; waits for a flush.
     fn retry_soft(&self) -> Result<()> {
-        self.look_at_ages();
-        let is_flush = self.state.lock().trouble.has_failed(Place::Flush);
-        self.release_held(None);
+        self.engine.look_at_ages();
+        let is_flush = self.engine.state.lock().trouble.has_failed(Place::Flush);
+        self.engine.release_held(None);
         if !is_flush {
             return Ok(());
         }
-        self.flush_all_for(FlushReason::ErrorRecovery, FlushOptions::AT_ONCE)
+        self.engine
+            .flush_all_for(FlushReason::ErrorRecovery, FlushOptions::AT_ONCE)
     }
 
     /// The steps of a resume, except for counting its failures. Requires: the token of resumes.
     fn bring_back(&self, serial: u64) -> Result<()> {
         {
-            let mut state = self.state.lock();
+            let mut state = self.engine.state.lock();
             while !state.jobs.are_over() {
                 if state.ends() {
                     return Err(Error::shutdown(""));
                 }
-                state = self.wait_changed(state);
+                state = self.engine.wait_changed(state);
             }
         }
-        self.renew_manifest()?;
+        self.engine.renew_manifest()?;
         let give_up_below = {
-            let mut leader = self.leader.lock();
-            if self.state.lock().ends() {
+            let mut leader = self.engine.leader.lock();
+            if self.engine.state.lock().ends() {
                 return Err(Error::shutdown(""));
             }
             let begun = self.begin_anew(&mut leader);
-            self.let_go(leader);
+            self.engine.let_go(leader);
             begun?
         };
-        Flusher::new(self, self.log_retirement()).flush_everything(give_up_below)?;
-        self.c.resources.check_space()?;
+        Flusher::new(self.engine, self.engine.log_retirement()).flush_everything(give_up_below)?;
+        self.engine.c.resources.check_space()?;
         let incident = {
-            let mut state = self.state.lock();
+            let mut state = self.engine.state.lock();
             if state.trouble.serial != serial {
                 // Something else went wrong meanwhile.
                 let e = state.trouble.refusal();
@@ -113,18 +125,18 @@ impl Engine {
             let incident = state.trouble.clear();
             state.trouble.resuming = false;
             if !state.life.is_closing() {
-                self.gate.clear(gate::REFUSE);
+                self.engine.gate.clear(gate::REFUSE);
             }
             let ids: Vec<u32> = state.families.keys().copied().collect();
             for id in ids {
-                self.install_superversion(&mut state, id);
+                self.engine.install_superversion(&mut state, id);
             }
             incident
         };
-        self.state.notify_all();
-        self.reporter.tell_stalls();
+        self.engine.state.notify_all();
+        self.engine.reporter.tell_stalls();
         if let Some(incident) = incident {
-            self.tell_end(&incident, Ok(()));
+            self.engine.tell_end(&incident, Ok(()));
         }
         Ok(())
     }
@@ -134,22 +146,23 @@ impl Engine {
     fn begin_anew(&self, leader: &mut LeaderState) -> Result<FileNumber> {
         // Numbers of a group that failed are not given to another write (D6). W3 holds: nothing has
         // them.
-        self.order.skip_assigned();
-        let poisoned = self.state.lock().trouble.log_poisoned || leader.log.writer().is_none();
+        self.engine.order.skip_assigned();
+        let poisoned =
+            self.engine.state.lock().trouble.log_poisoned || leader.log.writer().is_none();
         let filled = |leader: &LeaderState| -> Vec<usize> {
             let all = 0..leader.slots.len();
             all.filter(|&i| !leader.slots[i].mem.is_empty()).collect()
         };
         if poisoned {
-            let log = replace_log(self, leader)?;
+            let log = replace_log(self.engine, leader)?;
             let filled = filled(leader);
-            leader.seal_memtables(self, &filled, log, FlushReason::ErrorRecovery);
+            leader.seal_memtables(self.engine, &filled, log, FlushReason::ErrorRecovery);
         } else if let filled = filled(leader)
             && !filled.is_empty()
         {
-            leader.switch_memtables(self, &filled, FlushReason::ErrorRecovery)?;
+            leader.switch_memtables(self.engine, &filled, FlushReason::ErrorRecovery)?;
         }
-        Ok(self.state.lock().trouble.give_up_below)
+        Ok(self.engine.state.lock().trouble.give_up_below)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::count::WriteWaits;
 use super::urgent::address;
-use crate::core::{DbState, Engine, LeaderState, Place, gate};
+use crate::core::{DbState, LeaderState, Leadership, Lsm, Place, gate};
 use crate::listener::FlushReason;
 use spanlith_base::sync::{MutexGuard, assert_no_lock_is_held};
 use spanlith_base::{Error, Result, callbacks};
@@ -40,55 +40,90 @@ pub(super) fn no_room() -> Error {
     Error::incomplete("Write stall")
 }
 
-impl Engine {
+impl LeaderState {
     /// Called by the leader before it forms a group.
     #[inline]
     pub(super) fn make_room(
-        &self,
-        leader: &mut LeaderState,
+        &mut self,
+        lsm: &Lsm,
         no_slowdown: bool,
         waited: Waited,
     ) -> Result<Room> {
-        let bits = self.gate.bits() & !gate::NOT_LEADERS;
-        if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !self.passes(bits) {
+        let bits = lsm.gate.bits() & !gate::NOT_LEADERS;
+        if bits != 0 && (!waited.gate || bits & gate::STOP != 0) && !passes(lsm, bits) {
             return Ok(Room::Gate);
         }
-        if leader.log.is_out_of_room() {
-            leader.limit_logs(self)?;
+        if self.log.is_out_of_room() {
+            self.limit_logs(lsm)?;
         }
-        let first = &leader.slots[0];
-        if first.mem.should_flush(first.limit)
-            || !leader.touched.is_empty()
-            || first.charge.is_some()
+        let first = &self.slots[0];
+        if first.mem.should_flush(first.limit) || !self.touched.is_empty() || first.charge.is_some()
         {
-            return self.seal_full(leader, no_slowdown, waited);
+            return self.seal_full(lsm, no_slowdown, waited);
         }
         Ok(Room::Made)
     }
 
-    /// Returns whether a leader goes on under these bits of the gate, for a write that others wait for.
-    #[cold]
-    fn passes(&self, bits: u16) -> bool {
-        bits & gate::REFUSE == 0 && self.throttle.has_urgent()
+    /// Seals the memtables that are full.
+    fn seal_full(&mut self, lsm: &Lsm, no_slowdown: bool, waited: Waited) -> Result<Room> {
+        let mut full = Vec::new();
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.push(0);
+        touched.sort_unstable();
+        touched.dedup();
+        for &at in &touched {
+            if let Some(slot) = self.slots.get(at)
+                && slot.mem.should_flush(slot.limit)
+            {
+                full.push(at);
+            }
+        }
+        if !full.is_empty() {
+            self.switch_memtables(lsm, &full, FlushReason::WriteBufferFull)
+                .inspect_err(|e| lsm.set_error(Place::Seal, e))?;
+            // The sealed memtable may be the one too many.
+            if lsm.gate.has(gate::STOP) && !lsm.throttle.has_urgent() {
+                self.touched = touched;
+                return Ok(Room::Gate);
+            }
+        }
+        let room = match self.slots[0].charge {
+            Some(_) => self.keep_budget(lsm, &touched, no_slowdown, waited.budget)?,
+            None => Room::Made,
+        };
+        match room {
+            Room::Budget => self.touched = touched,
+            _ => {
+                touched.clear();
+                self.touched = touched;
+            }
+        }
+        Ok(match room {
+            Room::Made if !self.untold.is_empty() => Room::Told,
+            room => room,
+        })
     }
+}
 
+impl Leadership {
     /// Goes on with making room for a group of at least `bytes`. Meanwhile others may lead: they change options, flush
     /// and sync while writers wait, and listeners may have them do it. The writer stays first in the queue.
     #[cold]
     pub(super) fn make_room_slowly<'a>(
         &'a self,
+        lsm: &Lsm,
         mut leader: MutexGuard<'a, LeaderState>,
         mut room: Result<Room>,
         no_slowdown: bool,
         mut bytes: usize,
     ) -> (MutexGuard<'a, LeaderState>, Result<()>) {
-        let _inside = callbacks::enter(callbacks::Place::Write(address(self)));
-        let mut waited = Waited::default();
+        let _inside = callbacks::enter(callbacks::Place::Write(address(lsm)));
+        let (mut waited, waits) = (Waited::default(), RoomWaits::new(lsm));
         loop {
             let has_news = !leader.untold.is_empty();
             if has_news {
-                self.let_go(leader);
-                leader = self.leader.lock();
+                lsm.let_go(leader);
+                leader = self.lock();
             }
             match room {
                 Ok(Room::Made) => return (leader, Ok(())),
@@ -96,9 +131,9 @@ impl Engine {
                 Ok(Room::Told) => {}
                 Ok(Room::Gate) => {
                     drop(leader);
-                    let lifted = self.wait_for_gate(no_slowdown, bytes);
-                    self.reporter.tell_stalls();
-                    leader = self.leader.lock();
+                    let lifted = waits.at_gate(no_slowdown, bytes);
+                    lsm.reporter.tell_stalls();
+                    leader = self.lock();
                     if let Err(e) = lifted {
                         return (leader, Err(e));
                     }
@@ -106,109 +141,79 @@ impl Engine {
                 }
                 Ok(Room::Budget) => {
                     drop(leader);
-                    waited.budget = !self.wait_for_budget();
-                    leader = self.leader.lock();
+                    waited.budget = !waits.for_budget();
+                    leader = self.lock();
                 }
             }
             // Its delay is behind it.
             bytes = 0;
-            room = self.make_room(&mut leader, no_slowdown, waited);
+            room = leader.make_room(lsm, no_slowdown, waited);
         }
+    }
+}
+
+/// Returns whether a leader goes on under these bits of the gate, for a write that others wait for.
+#[cold]
+fn passes(lsm: &Lsm, bits: u16) -> bool {
+    bits & gate::REFUSE == 0 && lsm.throttle.has_urgent()
+}
+
+/// Waits of writers for room, without leadership.
+pub(super) struct RoomWaits<'a> {
+    pub(super) lsm: &'a Lsm,
+}
+
+impl<'a> RoomWaits<'a> {
+    /// For room in these trees.
+    pub(super) fn new(lsm: &'a Lsm) -> Self {
+        Self { lsm }
     }
 
     /// Returns what a write that does not want to wait is told before it joins the queue, where it would stand behind one that
     /// does.
     #[cold]
-    pub(super) fn check_room(&self) -> Result<()> {
-        if self.gate.has(gate::STOP) {
+    pub(super) fn check(&self) -> Result<()> {
+        if self.lsm.gate.has(gate::STOP) {
             self.wait_at_gate(true, 0)?;
         }
-        let manager = self.c.resources.write_buffers.as_ref();
+        let manager = self.lsm.c.resources.write_buffers.as_ref();
         if manager.is_some_and(|m| m.should_stall()) {
-            return Err(self.refusal().unwrap_or_else(no_room));
+            return Err(self.lsm.refusal().unwrap_or_else(no_room));
         }
         Ok(())
     }
 
-    /// Seals the memtables that are full.
-    fn seal_full(
-        &self,
-        leader: &mut LeaderState,
-        no_slowdown: bool,
-        waited: Waited,
-    ) -> Result<Room> {
-        let mut full = Vec::new();
-        let mut touched = std::mem::take(&mut leader.touched);
-        touched.push(0);
-        touched.sort_unstable();
-        touched.dedup();
-        for &at in &touched {
-            if let Some(slot) = leader.slots.get(at)
-                && slot.mem.should_flush(slot.limit)
-            {
-                full.push(at);
-            }
-        }
-        if !full.is_empty() {
-            leader
-                .switch_memtables(self, &full, FlushReason::WriteBufferFull)
-                .inspect_err(|e| self.set_error(Place::Seal, e))?;
-            // The sealed memtable may be the one too many.
-            if self.gate.has(gate::STOP) && !self.throttle.has_urgent() {
-                leader.touched = touched;
-                return Ok(Room::Gate);
-            }
-        }
-        let room = match leader.slots[0].charge {
-            Some(_) => self.keep_budget(leader, &touched, no_slowdown, waited.budget)?,
-            None => Room::Made,
-        };
-        match room {
-            Room::Budget => leader.touched = touched,
-            _ => {
-                touched.clear();
-                leader.touched = touched;
-            }
-        }
-        Ok(match room {
-            Room::Made if !leader.untold.is_empty() => Room::Told,
-            room => room,
-        })
-    }
-
     #[cold]
-    fn wait_for_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
-        let began = self.c.env.clock.monotonic_nanos();
-        let waits = WriteWaits::new(self);
+    fn at_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
+        let began = self.lsm.c.env.clock.monotonic_nanos();
+        let waits = WriteWaits::new(self.lsm);
         let cause = waits.cause();
         let waited = self.wait_at_gate(no_slowdown, bytes);
-        waits.count(
-            self.c.env.clock.monotonic_nanos().saturating_sub(began),
-            cause,
-        );
+        let now = self.lsm.c.env.clock.monotonic_nanos();
+        waits.count(now.saturating_sub(began), cause);
         waited
     }
 
     fn wait_at_gate(&self, no_slowdown: bool, bytes: usize) -> Result<()> {
-        if let Some(e) = self.refusal() {
+        if let Some(e) = self.lsm.refusal() {
             return Err(e);
         }
-        let bits = self.gate.bits();
+        let bits = self.lsm.gate.bits();
         if bits & gate::DELAY != 0 && bytes > 0 {
-            let clock = &self.c.env.clock;
-            let mut left = self.throttle.delay(clock.monotonic_nanos(), bytes);
+            let clock = &self.lsm.c.env.clock;
+            let mut left = self.lsm.throttle.delay(clock.monotonic_nanos(), bytes);
             if !left.is_zero() && no_slowdown {
                 return Err(no_room());
             }
-            let is_delayed = || self.gate.has(gate::DELAY);
-            while !left.is_zero() && is_delayed() && !self.throttle.has_urgent() {
+            let is_delayed = || self.lsm.gate.has(gate::DELAY);
+            while !left.is_zero() && is_delayed() && !self.lsm.throttle.has_urgent() {
                 let nap = left.min(SLICE);
                 assert_no_lock_is_held();
                 clock.sleep(nap);
                 left -= nap;
             }
         }
-        let mut state = self.state.lock();
+        let mut state = self.lsm.state.lock();
         if bits & gate::HOLD != 0 && !no_slowdown {
             state = self.wait_for_ingestion(state);
         }
@@ -219,7 +224,7 @@ impl Engine {
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if !self.gate.has(gate::STOP) || self.throttle.has_urgent() {
+            if !self.lsm.gate.has(gate::STOP) || self.lsm.throttle.has_urgent() {
                 return Ok(());
             }
             if state.life.gives_up() {
@@ -229,35 +234,32 @@ impl Engine {
             if no_slowdown {
                 return Err(no_room());
             }
-            if let Some(e) = self.escalate(&mut state) {
+            if let Some(e) = self.lsm.escalate(&mut state) {
                 return Err(e);
             }
-            if state.trouble.next_release().is_some() && self.c.env.executor.is_manual() {
+            if state.trouble.next_release().is_some() && self.lsm.c.env.executor.is_manual() {
                 drop(state);
-                self.pass_time_for_tries();
-                state = self.state.lock();
+                self.lsm.pass_time_for_tries();
+                state = self.lsm.state.lock();
                 continue;
             }
             // Ends with the flush or compaction that lifts the stop, with an error, with the try that
             // follows one, or with close.
-            state = self.wait_changed(state);
+            state = self.lsm.wait_changed(state);
         }
     }
 
     /// Waits until no ingestion holds writers back, but not for ever.
-    fn wait_for_ingestion<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, DbState>,
-    ) -> MutexGuard<'a, DbState> {
-        let clock = &self.c.env.clock;
+    fn wait_for_ingestion(&self, mut state: MutexGuard<'a, DbState>) -> MutexGuard<'a, DbState> {
+        let clock = &self.lsm.c.env.clock;
         let until = clock.monotonic_nanos() + HOLD_MAX.as_nanos() as u64;
-        while state.holds > 0 && !state.life.gives_up() && !self.throttle.has_urgent() {
+        while state.holds > 0 && !state.life.gives_up() && !self.lsm.throttle.has_urgent() {
             let left = until.saturating_sub(clock.monotonic_nanos());
             if left == 0 {
                 break;
             }
             let left = Duration::from_nanos(left);
-            state = self.state.wait_timeout(state, left).0;
+            state = self.lsm.state.wait_timeout(state, left).0;
         }
         state
     }

@@ -13,7 +13,7 @@
 use super::WriteOptions;
 use super::check::{check_batch, lacks_timestamps};
 use crate::core::{
-    Engine, LeaderState, Mark, Payload, PreparedSection, TrackedKey, TransactionWrite,
+    Engine, LeaderState, Lsm, Mark, Payload, PreparedSection, TrackedKey, TransactionWrite,
 };
 use crate::read::Newest;
 use spanlith_base::{Error, Result, SequenceNumber};
@@ -56,11 +56,21 @@ pub(crate) fn batch_of(entries: &[u8]) -> Result<WriteBatch> {
     WriteBatch::from_bytes(rep)
 }
 
-impl Engine {
+/// Writes the steps of transactions of a database.
+pub(crate) struct TransactionSteps<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> TransactionSteps<'a> {
+    /// Of this database.
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self { engine }
+    }
+
     /// Writes a batch unless a key of `read` was written meanwhile.
     ///
     /// # Errors
-    /// `Busy` for that; else as [`Self::write_batch`].
+    /// `Busy` for that; else as [`Engine::write_batch`].
     pub(crate) fn write_unless_written(
         &self,
         batch: &WriteBatch,
@@ -68,14 +78,14 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         if read.is_empty() {
-            return self.write_batch(batch, options);
+            return self.engine.write_batch(batch, options);
         }
-        self.writable()?;
+        self.engine.writable()?;
         self.check_step(batch)?;
         // What is found here need not be looked for while others wait; behind `seen` next to nothing is.
-        let seen = self.visible();
-        let newest = Newest::new(self.counts_reads());
-        newest.check_unwritten(&self.families.load(), read, seen)?;
+        let seen = self.engine.visible();
+        let newest = Newest::new(self.engine.counts_reads());
+        newest.check_unwritten(&self.engine.families.load(), read, seen)?;
         let since: Vec<_> = read
             .iter()
             .map(|k| TrackedKey {
@@ -84,7 +94,7 @@ impl Engine {
             })
             .collect();
         check_batch(
-            self,
+            self.engine,
             batch.as_bytes(),
             options.ignore_missing_column_families,
         )?;
@@ -107,8 +117,8 @@ impl Engine {
     /// whatever the options say.
     ///
     /// # Errors
-    /// As [`Self::write_batch`].
-    pub(crate) fn prepare_transaction(
+    /// As [`Engine::write_batch`].
+    pub(crate) fn prepare(
         &self,
         xid: &[u8],
         batch: &WriteBatch,
@@ -116,7 +126,7 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         self.check_step(batch)?;
-        check_batch(self, batch_of(entries)?.as_bytes(), false)?;
+        check_batch(self.engine, batch_of(entries)?.as_bytes(), false)?;
         let logged = Entries::of(batch);
         let options = WriteOptions {
             disable_wal: false,
@@ -141,26 +151,16 @@ impl Engine {
         if batch.lacks_timestamps() {
             return Err(lacks_timestamps());
         }
-        if self.families.default().times.is_some() {
+        if self.engine.families.default().times.is_some() {
             return Err(Error::not_supported("transactions in databases with a TTL"));
         }
         Ok(())
     }
 
-    /// Fails if a step decides about a transaction that is not prepared. Requires: leadership.
-    pub(super) fn check_mark(&self, mark: Mark<'_>) -> Result<()> {
-        match mark {
-            Mark::Committed(xid) | Mark::RolledBack(xid) if !self.is_prepared(xid) => Err(
-                Error::invalid_argument("Transaction is not in state for commit."),
-            ),
-            _ => Ok(()),
-        }
-    }
-
     /// Commits a transaction that was prepared with `entries`, with `more` before and `late` behind them.
     ///
     /// # Errors
-    /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
+    /// As [`Engine::write_batch`]; the transaction stays prepared then, unless the log failed.
     pub(crate) fn commit_prepared(
         &self,
         xid: &[u8],
@@ -173,7 +173,7 @@ impl Engine {
         own.append(&late)?;
         for batch in [more, &own] {
             check_batch(
-                self,
+                self.engine,
                 batch.as_bytes(),
                 options.ignore_missing_column_families,
             )?;
@@ -198,8 +198,8 @@ impl Engine {
     /// Forgets a transaction that was prepared.
     ///
     /// # Errors
-    /// As [`Self::write_batch`]; the transaction stays prepared then, unless the log failed.
-    pub(crate) fn roll_prepared_back(&self, xid: &[u8], options: &WriteOptions) -> Result<()> {
+    /// As [`Engine::write_batch`]; the transaction stays prepared then, unless the log failed.
+    pub(crate) fn roll_back(&self, xid: &[u8], options: &WriteOptions) -> Result<()> {
         let mut log = WriteBatch::new();
         log.mark_rollback(xid)?;
         let step = TransactionWrite {
@@ -220,14 +220,36 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<SequenceNumber> {
         // The leader looks at it once more, whatever the number.
-        self.submit(Payload::Transaction(step), u64::MAX, options)
+        self.engine
+            .submit(Payload::Transaction(step), u64::MAX, options)
     }
 
-    /// Notes what a step that was logged and applied means. Requires: leadership.
+    /// Returns whether a transaction of that name was prepared and is undecided.
+    pub(crate) fn is_prepared(&self, xid: &[u8]) -> bool {
+        self.engine.state.lock().prepared.contains_key(xid)
+    }
+
+    /// Names of transactions that were prepared and are undecided.
+    pub(crate) fn prepared_names(&self) -> Vec<Vec<u8>> {
+        self.engine.state.lock().prepared.keys().cloned().collect()
+    }
+
+    /// Returns what a transaction was prepared with, while it is undecided.
+    pub(crate) fn prepared_entries(&self, xid: &[u8]) -> Option<Vec<u8>> {
+        let state = self.engine.state.lock();
+        state
+            .prepared
+            .get(xid)
+            .map(|section| section.entries.clone())
+    }
+}
+
+impl LeaderState {
+    /// Notes what a step that was logged and applied means.
     #[cold]
     pub(super) fn take_mark(
         &self,
-        leader: &LeaderState,
+        lsm: &Lsm,
         step: &TransactionWrite<'_>,
         sequence: SequenceNumber,
     ) {
@@ -235,14 +257,14 @@ impl Engine {
             Mark::None => {}
             Mark::Prepared(xid, entries) => {
                 let section = PreparedSection {
-                    log: leader.log.number(),
+                    log: self.log.number(),
                     sequence,
                     entries: entries.to_vec(),
                 };
-                self.state.lock().prepared.insert(xid.to_vec(), section);
+                lsm.state.lock().prepared.insert(xid.to_vec(), section);
             }
             Mark::RolledBack(xid) => {
-                self.state.lock().prepared.remove(xid);
+                lsm.state.lock().prepared.remove(xid);
             }
             Mark::Committed(xid) => {
                 let entries = step
@@ -252,35 +274,30 @@ impl Engine {
                 let families: BTreeSet<u32> = entries
                     .filter_map(|op| op.ok().and_then(|op| op.cf()))
                     .collect();
-                let mut state = self.state.lock();
+                let mut state = lsm.state.lock();
                 // In one step under the lock: whoever asks which logs are needed sees the one or the other.
                 if let Some(section) = state.prepared.remove(xid) {
-                    let slots = families.iter().filter_map(|&cf| leader.slot(cf));
+                    let slots = families.iter().filter_map(|&cf| self.slot(cf));
                     for slot in slots {
-                        leader.slots[slot].mem.need_log(section.log);
+                        self.slots[slot].mem.need_log(section.log);
                     }
                 }
             }
         }
     }
+}
 
-    /// Returns whether a transaction of that name was prepared and is undecided.
-    pub(crate) fn is_prepared(&self, xid: &[u8]) -> bool {
-        self.state.lock().prepared.contains_key(xid)
-    }
-
-    /// Names of transactions that were prepared and are undecided.
-    pub(crate) fn prepared_names(&self) -> Vec<Vec<u8>> {
-        self.state.lock().prepared.keys().cloned().collect()
-    }
-
-    /// Returns what a transaction was prepared with, while it is undecided.
-    pub(crate) fn prepared_entries(&self, xid: &[u8]) -> Option<Vec<u8>> {
-        let state = self.state.lock();
-        state
-            .prepared
-            .get(xid)
-            .map(|section| section.entries.clone())
+/// Fails if a step decides about a transaction that is not prepared. Requires: leadership.
+pub(super) fn check_mark(lsm: &Lsm, mark: Mark<'_>) -> Result<()> {
+    match mark {
+        Mark::Committed(xid) | Mark::RolledBack(xid)
+            if !lsm.state.lock().prepared.contains_key(xid) =>
+        {
+            Err(Error::invalid_argument(
+                "Transaction is not in state for commit.",
+            ))
+        }
+        _ => Ok(()),
     }
 }
 

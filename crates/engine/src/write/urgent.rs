@@ -5,12 +5,12 @@
 //! room nor for the pace of its family, and nobody who stands before it in the queue does: the group it is in, and
 //! those before it, pass. A memtable, or level 0, is fuller for that by as much as the callbacks of jobs write.
 
-use crate::core::Engine;
+use crate::core::Lsm;
 use spanlith_base::callbacks::Place;
 use spanlith_base::{Error, Result};
 
 /// A write that nobody before it waits for room with.
-pub(super) struct Urgent<'a>(&'a Engine);
+pub(super) struct Urgent<'a>(&'a Lsm);
 
 impl<'a> Urgent<'a> {
     /// A thread that is in a place of callbacks is about to write.
@@ -18,28 +18,28 @@ impl<'a> Urgent<'a> {
     /// # Errors
     /// `NotSupported` in a write that is first in the queue: this one would wait behind it for ever.
     #[cold]
-    pub(super) fn begin(engine: &'a Engine, place: Place) -> Result<Option<Self>> {
+    pub(super) fn begin(lsm: &'a Lsm, place: Place) -> Result<Option<Self>> {
         match place {
-            Place::Write(database) if database == address(engine) => Err(Error::not_supported(
+            Place::Write(database) if database == address(lsm) => Err(Error::not_supported(
                 "Writing in a callback of a write that waits",
             )),
             // The write that waits is one of another database, whose queue is not this one's.
             Place::Write(_) => Ok(None),
             Place::Job => {
-                let state = engine.state.lock();
-                engine.throttle.begin_urgent();
+                let state = lsm.state.lock();
+                lsm.throttle.begin_urgent();
                 drop(state);
                 // A leader that waits goes on.
-                engine.state.notify_all();
-                Ok(Some(Self(engine)))
+                lsm.state.notify_all();
+                Ok(Some(Self(lsm)))
             }
         }
     }
 }
 
 /// A number that tells databases that are open at the same time apart.
-pub(super) fn address(engine: &Engine) -> usize {
-    std::ptr::from_ref(engine).addr()
+pub(super) fn address(lsm: &Lsm) -> usize {
+    std::ptr::from_ref(lsm).addr()
 }
 
 impl Drop for Urgent<'_> {

@@ -8,6 +8,8 @@
 use super::WriteOptions;
 use super::check::check_unlogged;
 use super::count::WriteWaits;
+use super::pace::Pacing;
+use super::room::RoomWaits;
 use super::urgent::{Urgent, address};
 use crate::core::{Engine, Payload, gate};
 use spanlith_base::{Result, SequenceNumber, callbacks};
@@ -26,7 +28,7 @@ pub(super) fn submit(
         check_unlogged(engine, options.sync)?;
     }
     if options.no_slowdown {
-        engine.check_room()?;
+        RoomWaits::new(engine).check()?;
     }
     let urgent = match callbacks::place() {
         None => None,
@@ -34,7 +36,7 @@ pub(super) fn submit(
     };
     let mut measured = engine.reporter.begin_measured(payload);
     if engine.gate.has(gate::PACE) && urgent.is_none() {
-        let waited = engine.pace(payload, options)?;
+        let waited = Pacing::new(engine).wait(payload, options)?;
         if let Some(m) = &mut measured {
             m.paced(waited);
         }

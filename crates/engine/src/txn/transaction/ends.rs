@@ -3,7 +3,7 @@
 use super::{Transaction, TxnState};
 use crate::core::Engine;
 use crate::requests::{Kind, Requests, WriteFuture};
-use crate::write::needs_two_phase;
+use crate::write::{TransactionSteps, needs_two_phase};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
 use spanlith_wal::{BatchIter, BatchOp, PrepareKind, WriteBatch};
 use std::any::Any;
@@ -31,7 +31,7 @@ impl Transaction {
         }
         let engine = self.engine().clone();
         let mut names = engine.transactions.names.lock();
-        if names.contains(name) || engine.is_prepared(name) {
+        if names.contains(name) || TransactionSteps::of(&engine).is_prepared(name) {
             return wrong(format!(
                 "Duplicate txn name {}",
                 String::from_utf8_lossy(name)
@@ -96,7 +96,7 @@ impl Transaction {
         section.mark_prepared(&self.name, PrepareKind::Committed)?;
         let entries = without_noop(own.body()).to_vec();
         let engine = self.engine();
-        engine.prepare_transaction(&self.name, &section, &entries, &self.write)?;
+        TransactionSteps::of(engine).prepare(&self.name, &section, &entries, &self.write)?;
         Ok(entries)
     }
 
@@ -120,8 +120,9 @@ impl Transaction {
                 written.inspect_err(|_| self.owner.reconsider())?;
             }
             TxnState::Prepared => {
-                self.engine().check_step(self.batch.batch())?;
-                self.engine().commit_prepared(
+                let steps = TransactionSteps::of(self.engine());
+                steps.check_step(self.batch.batch())?;
+                steps.commit_prepared(
                     &self.name,
                     &self.commit_time,
                     [&self.prepared, self.late().unwrap_or_default()],
@@ -199,7 +200,11 @@ impl Transaction {
             .filter_map(|op| op.ok().and_then(|op| op.cf().zip(op.key())));
         let tracked = keys.iter().map(|k| (k.cf, k.key));
         let entered = engine.transactions.enter(tracked.chain(written));
-        engine.write_unless_written(self.batch.batch(), &keys, &self.write)?;
+        TransactionSteps::of(&engine).write_unless_written(
+            self.batch.batch(),
+            &keys,
+            &self.write,
+        )?;
         drop(entered);
         drop(keys);
         self.clear();
@@ -219,7 +224,7 @@ impl Transaction {
             }
             TxnState::Prepared => {
                 let engine = self.engine();
-                engine.roll_prepared_back(&self.name, &self.write)?;
+                TransactionSteps::of(engine).roll_back(&self.name, &self.write)?;
                 self.let_go();
                 self.state = TxnState::RolledBack;
                 Ok(())

@@ -65,7 +65,10 @@ impl Db {
     /// # Errors
     /// As there; `InvalidArgument` for no families, or one that is named twice.
     pub fn ingest(&self, ingestions: &[Ingestion]) -> Result<()> {
-        self.engine().ingest(ingestions)
+        IngestJob {
+            engine: self.engine(),
+        }
+        .run(ingestions)
     }
 }
 
@@ -142,13 +145,18 @@ impl Drop for Hold<'_> {
     }
 }
 
-impl Engine {
-    fn ingest(&self, ingestions: &[Ingestion]) -> Result<()> {
-        self.writable()?;
+/// One call that takes files in.
+struct IngestJob<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> IngestJob<'a> {
+    fn run(&self, ingestions: &[Ingestion]) -> Result<()> {
+        self.engine.writable()?;
         self.check_ingestions(ingestions)?;
-        let began = self.c.env.clock.monotonic_nanos();
+        let began = self.engine.c.env.clock.monotonic_nanos();
         let mut made = Made {
-            engine: self,
+            engine: self.engine,
             tables: Vec::new(),
         };
         let mut parts = Vec::with_capacity(ingestions.len());
@@ -156,15 +164,15 @@ impl Engine {
             parts.push(self.prepare(ingestion, &mut made)?);
         }
         for part in &parts {
-            self.c.dirs.sync(part.family.cache.paths.dir(0))?;
+            self.engine.c.dirs.sync(part.family.cache.paths.dir(0))?;
         }
-        let prepared = self.c.env.clock.monotonic_nanos();
+        let prepared = self.engine.c.env.clock.monotonic_nanos();
         self.install(&mut parts, &mut made)?;
         // They belong to the database now.
         made.tables.clear();
         drop(made);
-        if let Some(s) = self.reporter.statistics() {
-            let ended = self.c.env.clock.monotonic_nanos();
+        if let Some(s) = self.engine.reporter.statistics() {
+            let ended = self.engine.c.env.clock.monotonic_nanos();
             let micros = |from, to: u64| to.saturating_sub(from) / 1000;
             let (preparing, running) = (micros(began, prepared), micros(prepared, ended));
             s.record_time(Histogram::IngestExternalFilePrepareMicros, preparing);
@@ -173,9 +181,7 @@ impl Engine {
         for part in &parts {
             self.end_part(part);
         }
-        for file in &self.c.purge.run() {
-            self.reporter.note_deleted(file, &self.c.dir);
-        }
+        self.engine.purge_obsolete();
         Ok(())
     }
 
@@ -185,7 +191,7 @@ impl Engine {
             return refuse("ingestion arg list is empty");
         }
         for (at, i) in ingestions.iter().enumerate() {
-            if !std::ptr::eq(&raw const **i.cf.db().engine(), self) {
+            if !std::ptr::eq(&raw const **i.cf.db().engine(), self.engine) {
                 return refuse("the column family is another database's");
             }
             let is_same = |other: &Ingestion| other.cf.id() == i.cf.id();
@@ -215,13 +221,13 @@ impl Engine {
 
     /// Returns whether a path leads to what may be a table of this database: its name must not go.
     fn may_be_own(&self, path: &Path) -> bool {
-        let fs = &self.c.env.fs;
+        let fs = &self.engine.c.env.fs;
         let name = path.file_name().and_then(|n| n.to_str());
         if !matches!(name.and_then(parse_file_name), Some(FileKind::Table(_))) {
             return false;
         }
         let path = fs.absolute(path);
-        let families = self.families.load();
+        let families = self.engine.families.load();
         let mut dirs = families.iter().flat_map(|f| f.cache.paths.dirs());
         dirs.any(|dir| path.parent() == Some(&fs.absolute(dir)))
     }
@@ -236,7 +242,7 @@ impl Engine {
             files: Vec::new(),
         };
         for path in &ingestion.files {
-            let external = External::examine(&self.c, family, path, &options)?;
+            let external = External::examine(&self.engine.c, family, path, &options)?;
             part.files.push(Prepared {
                 external,
                 number: 0,
@@ -246,10 +252,10 @@ impl Engine {
         }
         part.assign_batches();
         check_overlaps(&part)?;
-        let now = self.c.env.clock.now_seconds();
-        let intake = Intake::new(self, family, &options);
+        let now = self.engine.c.env.clock.now_seconds();
+        let intake = Intake::new(self.engine, family, &options);
         for file in &mut part.files {
-            file.number = self.catalog.new_file_number();
+            file.number = self.engine.catalog.new_file_number();
             let path = family.table_path(file.number, 0);
             made.tables.push((file.number, path));
             file.described = file.external.describe(0, now);
@@ -264,16 +270,16 @@ impl Engine {
     fn install(&self, parts: &mut [Part], made: &mut Made<'_>) -> Result<()> {
         let (mut leader, mut claims) = self.lead_without_overlap(parts)?;
         // What is older than the files must not be lost where they are not (D7).
-        if !leader.log.is_synced() || !self.logs.are_closed_synced() {
-            let synced = leader.log.sync(self);
-            synced.inspect_err(|e| self.set_error(Place::Log, e))?;
+        if !leader.log.is_synced() || !self.engine.logs.are_closed_synced() {
+            let synced = leader.log.sync(self.engine);
+            synced.inspect_err(|e| self.engine.set_error(Place::Log, e))?;
         }
         // No snapshot may come between the decision about sequence numbers and the files: it would see them appear.
-        let closed = self.c.snapshots.close();
+        let closed = self.engine.c.snapshots.close();
         let last = self.place_all(parts, !closed.is_empty(), &mut claims)?;
         let edits = parts.iter().map(Part::edit).collect();
         let ids = std::mem::take(&mut claims.ids);
-        let installed = self.log_and_apply_untold(edits, |state| {
+        let installed = self.engine.log_and_apply_untold(edits, |state| {
             for (family, id) in &ids {
                 if let Some(f) = state.family_mut(*family) {
                     f.compaction.end(*id);
@@ -287,13 +293,13 @@ impl Engine {
                 }
             }
             // A reader that takes several families at once looks again.
-            self.ingestions.fetch_add(1, Ordering::SeqCst);
+            self.engine.ingestions.fetch_add(1, Ordering::SeqCst);
             // Before the files can be found: whoever finds some sees all.
-            self.order.publish_alone(last);
+            self.engine.order.publish_alone(last);
         });
         let installed = match installed {
             Ok(()) => {
-                self.ingestions.fetch_add(1, Ordering::SeqCst);
+                self.engine.ingestions.fetch_add(1, Ordering::SeqCst);
                 Ok(())
             }
             Err(e) => {
@@ -301,32 +307,32 @@ impl Engine {
                 if e.may_be_written {
                     // The next open may find them, and their numbers in use (D6).
                     made.tables.clear();
-                    self.order.take(last);
+                    self.engine.order.take(last);
                 }
                 Err(e.error)
             }
         };
         drop(closed);
         drop(claims);
-        self.let_go(leader);
+        self.engine.let_go(leader);
         installed
     }
 
     /// Leads once no memtable has anything in the range of a file, and no refit is under way.
-    fn lead_without_overlap<'a>(
-        &'a self,
+    fn lead_without_overlap(
+        &self,
         parts: &[Part],
     ) -> Result<(MutexGuard<'a, LeaderState>, Claims<'a>)> {
         let mut hold = None;
         let mut rounds = 0;
         loop {
-            let leader = self.leader.lock();
-            if let Some(e) = self.refusal() {
+            let leader = self.engine.leader.lock();
+            if let Some(e) = self.engine.refusal() {
                 return Err(e);
             }
             let due: Vec<&Part> = parts.iter().filter(|p| p.overlaps_memtables()).collect();
             if due.is_empty() {
-                let mut state = self.state.lock();
+                let mut state = self.engine.state.lock();
                 if state.life.is_canceled() {
                     return Err(Error::shutdown(""));
                 }
@@ -334,7 +340,7 @@ impl Engine {
                     state.jobs.begin_ingestion();
                     drop(state);
                     let claims = Claims {
-                        engine: self,
+                        engine: self.engine,
                         ids: Vec::new(),
                     };
                     if parts.iter().any(Part::was_converted_into) {
@@ -344,9 +350,9 @@ impl Engine {
                 }
                 drop(state);
                 drop(leader);
-                let mut state = self.state.lock();
+                let mut state = self.engine.state.lock();
                 while state.jobs.is_refitting() && !state.ends() {
-                    state = self.wait_changed(state);
+                    state = self.engine.wait_changed(state);
                 }
                 continue;
             }
@@ -355,13 +361,14 @@ impl Engine {
                 return Err(Error::invalid_argument("External file requires flush"));
             }
             rounds += 1;
-            if rounds > 1 && !self.c.env.executor.is_manual() {
+            if rounds > 1 && !self.engine.c.env.executor.is_manual() {
                 // Writers were faster once; the next time they stay away.
-                hold.get_or_insert_with(|| Hold::new(self));
+                hold.get_or_insert_with(|| Hold::new(self.engine));
             }
             let families: Vec<_> = due.iter().map(|p| p.family.clone()).collect();
             let reason = FlushReason::ExternalFileIngestion;
-            self.flush_for(reason, &families, FlushOptions::AT_ONCE)?;
+            self.engine
+                .flush_for(reason, &families, FlushOptions::AT_ONCE)?;
         }
     }
 
@@ -374,20 +381,20 @@ impl Engine {
         claims: &mut Claims<'_>,
     ) -> Result<SequenceNumber> {
         // As long as it is held no other version is installed.
-        let _manifest = self.catalog.lock();
+        let _manifest = self.engine.catalog.lock();
         let _activity = ReadActivity::Unknown.enter();
         let mut touches = Vec::with_capacity(parts.len());
         for part in parts.iter() {
             let (version, base_level) = {
-                let state = self.state.lock();
+                let state = self.engine.state.lock();
                 let f = state.alive(part.family.id)?;
                 let targets = LevelTargets::compute(&f.version, &f.settings.levels);
                 (f.version.clone(), targets.base_level)
             };
             touches.push((part.touches(&version)?, version, base_level));
         }
-        let mut last = self.visible();
-        let mut state = self.state.lock();
+        let mut last = self.engine.visible();
+        let mut state = self.engine.state.lock();
         for (part, (touches, version, base_level)) in parts.iter_mut().zip(touches) {
             let last_job = state.jobs.new_ids(part.files.len());
             let f = state
@@ -406,12 +413,12 @@ impl Engine {
 
     /// Does what follows once the files of a family are taken in.
     fn end_part(&self, part: &Part) {
-        let fs = &self.c.env.fs;
+        let fs = &self.engine.c.env.fs;
         for file in &part.files {
             let (from, number) = (&file.external.path, file.number);
             let to = part.family.table_path(number, 0);
             let f = &file.described;
-            self.reporter.log().info(format_args!(
+            self.engine.reporter.log().info(format_args!(
                 "ingestion: {} is {number:06}.sst in level {} of [{}], sequence number {}",
                 from.display(),
                 f.level,
@@ -430,11 +437,13 @@ impl Engine {
                 && !matches!(fs.entry(from), Ok(None))
             {
                 let from = from.display();
-                self.reporter
+                self.engine
+                    .reporter
                     .log()
                     .warn(format_args!("ingestion: {from} stays: {e}"));
             }
-            self.reporter
+            self.engine
+                .reporter
                 .listeners()
                 .on_external_file_ingested(|| ExternalFileInfo {
                     cf_name: part.family.name.clone(),
