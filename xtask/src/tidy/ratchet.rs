@@ -9,7 +9,7 @@
 //! | `impl Lsm` | files of the engine with methods of `Lsm`, which `Engine` holds |
 //! | shared fields | fields of the structs that all those methods reach |
 //! | long functions | functions of more than 70 lines in libraries |
-//! | calls upwards | calls of methods of `Engine` and `Lsm` from a module to one before it in the order of modules |
+//! | calls upwards | calls of methods of `Engine`, `Lsm` and `LeaderState` from a module to one before it in the order of modules |
 //! | bare comments | comments in code that begin with What, Who or Whether instead of a subject |
 //!
 //! Comments may cite only pages that exist: that rule has no ceiling.
@@ -25,11 +25,11 @@ const RULE: &str = "ratchet";
 const SRC: &str = "crates/engine/src/";
 /// Figures and their ceilings: 71, 134, 54 and 15 when the rule was made, and room for work that was under way.
 const CEILINGS: [(&str, usize); 6] = [
-    ("impl Engine", 14),
+    ("impl Engine", 6),
     ("impl Lsm", 9),
-    ("shared fields", 75),
-    ("long functions", 63),
-    ("calls upwards", 1),
+    ("shared fields", 71),
+    ("long functions", 62),
+    ("calls upwards", 0),
     ("bare comments", 180),
 ];
 /// Lines of a function that is long.
@@ -224,11 +224,11 @@ fn rank(file: &str) -> Option<usize> {
 }
 
 fn calls_upwards(tree: &Tree) -> Counted {
-    // Methods of `Engine` and `Lsm` that stand in one module only.
+    // Methods of these types that stand in one module only.
     let mut methods: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut others: BTreeMap<&str, usize> = BTreeMap::new();
     for (file, source) in engine_sources(tree) {
-        let heads = ["impl Engine", "impl Lsm"].map(|head| source.find(head));
+        let heads = ["Engine", "Lsm", "LeaderState"].map(|of| source.find(&format!("impl {of}")));
         let blocks: Vec<(usize, usize)> = heads
             .into_iter()
             .flatten()
@@ -246,7 +246,7 @@ fn calls_upwards(tree: &Tree) -> Counted {
     for (file, source) in engine_sources(tree) {
         let Some(here) = rank(file) else { continue };
         let code = source.code();
-        for call in ["self.", "engine.", "e.", "lsm."] {
+        for call in ["self.", "engine.", "e.", "lsm.", "leader."] {
             for at in source.find(call) {
                 let name = word(code, at + call.len());
                 let is_call = code[at + call.len() + name.len()..].starts_with('(');

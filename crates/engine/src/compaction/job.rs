@@ -195,7 +195,7 @@ impl<'a> CompactionRun<'a> {
         }
         lsm.reporter.note_compaction_end(job, &done, micros);
         lsm.c.resources.check_space()?;
-        let until = (lsm.stop_flag(), &**lsm.reporter.log());
+        let until = (lsm.switches.closing(), &**lsm.reporter.log());
         WrittenBy::Compaction.warm_cache(&job.family, &job.settings, &files, until);
         Ok(files.iter().map(|f| f.number).collect())
     }

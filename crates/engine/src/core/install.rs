@@ -337,10 +337,10 @@ impl Lsm {
     pub(crate) fn hold_writers(&self, yes: bool) {
         let mut state = self.state.lock();
         match yes {
-            true => state.holds += 1,
-            false => state.holds -= 1,
+            true => state.jobs.hold_writers(),
+            false => state.jobs.release_writers(),
         }
-        self.gate.put(gate::HOLD, state.holds > 0);
+        self.gate.put(gate::HOLD, state.jobs.hold_back_writers());
         drop(state);
         self.state.notify_all();
     }

@@ -31,6 +31,8 @@ pub(crate) struct Jobs {
     refitting: bool,
     /// Files from outside that have a place and are not installed: no level is listed elsewhere meanwhile.
     ingesting: usize,
+    /// Ingestions that writers were in the way of: they wait, but not for ever.
+    holds: usize,
     /// Number of the newest job.
     last_id: u64,
 }
@@ -47,6 +49,22 @@ impl Jobs {
         let last = self.last_id;
         self.last_id += count as u64;
         last
+    }
+
+    /// Has writers wait for files that are taken in. Counts.
+    pub(crate) fn hold_writers(&mut self) {
+        self.holds += 1;
+    }
+
+    /// Takes back one call of [`Self::hold_writers`].
+    pub(crate) fn release_writers(&mut self) {
+        debug_assert!(self.holds > 0, "nobody holds writers");
+        self.holds -= 1;
+    }
+
+    /// Returns whether writers wait for files that are taken in.
+    pub(crate) fn hold_back_writers(&self) -> bool {
+        self.holds > 0
     }
 
     /// Returns whether no flush and no compaction runs or is queued.

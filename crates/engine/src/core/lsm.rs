@@ -15,7 +15,7 @@ use super::purge::PurgeQueue;
 use super::stall::{Throttle, ThrottleSettings};
 use super::state::DbState;
 use super::state_mutex::StateMutex;
-use super::switches::CompactionSwitches;
+use super::switches::WorkSwitches;
 use super::timers::Timers;
 use super::times::KeptTimes;
 use super::write_gate::{WriteGate, gate};
@@ -28,9 +28,8 @@ use crate::version::TableIo;
 use spanlith_base::perf::PerfCounter;
 use spanlith_base::sync::{ArcCell, CommitOrder, Guard, MutexGuard};
 use spanlith_base::{Comparator, Error, FileNumber, Result, SequenceNumber};
-use spanlith_env::{Env, FileLock};
+use spanlith_env::Env;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -48,13 +47,10 @@ pub(crate) struct Components {
     /// Budgets and limits shared with other databases.
     pub resources: Resources,
     pub snapshots: Arc<SnapshotList>,
-    pub lock: Option<Box<dyn FileLock>>,
     pub db_id: String,
     pub session_id: String,
     pub host_id: String,
     pub read_only: bool,
-    /// It follows a database that another process writes.
-    pub is_secondary: bool,
     /// Recorders of calls to the file system and of lookups in the block cache.
     pub watchers: Watchers,
     /// The speed disk with the logs, if there is one.
@@ -94,6 +90,7 @@ pub(crate) struct LsmParts {
     pub reporter: Reporter,
     pub catalog: Catalog,
     pub logs: LogSet,
+    pub owner: Owner,
 }
 
 /// See the head of the module.
@@ -122,10 +119,8 @@ pub(crate) struct Lsm {
     /// The conditions that writers look at once per call and once per group, and readers once per call.
     pub gate: WriteGate,
     pub throttle: Throttle,
-    /// Which compactions may not begin or go on.
-    pub switches: CompactionSwitches,
-    /// Set when close began; long jobs look at it.
-    stopping: AtomicBool,
+    /// Which work may not begin or go on.
+    pub switches: WorkSwitches,
     /// The timers of what is done from time to time.
     pub timers: Timers,
     /// When sequence numbers were assigned, if a family wants to know.
@@ -150,7 +145,7 @@ pub(super) fn is_users(comparator: &Comparator) -> bool {
 impl Lsm {
     /// Assembles the trees from their parts. `work` has the bodies of their jobs.
     pub(super) fn new(
-        mut c: Components,
+        c: Components,
         parts: LsmParts,
         state: DbState,
         options: DbOptions,
@@ -182,8 +177,8 @@ impl Lsm {
             reserve: Reserve::new(c.env.clone(), &c.dir, own.reserve_file_bytes),
             times: KeptTimes::new(clock.clone()),
             timers: Timers::default(),
-            switches: CompactionSwitches::default(),
-            owner: Owner::new(c.lock.take()),
+            switches: WorkSwitches::default(),
+            owner: parts.owner,
             throttle: Throttle::new(ThrottleSettings::of(&options)),
             options: ArcCell::new(Arc::new(options)),
             counters: DbCounters::new(clock.monotonic_nanos()),
@@ -192,7 +187,6 @@ impl Lsm {
             order: CommitOrder::new(0),
             state: StateMutex::new(state, clock),
             gate: WriteGate::new(first_gate),
-            stopping: AtomicBool::new(false),
         }
     }
 
@@ -211,16 +205,6 @@ impl Lsm {
         &self.options
     }
 
-    /// Has long jobs give up: close began.
-    pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
-    }
-
-    /// The word that [`Self::stop`] sets.
-    pub(crate) fn stop_flag(&self) -> &AtomicBool {
-        &self.stopping
-    }
-
     /// Options in force.
     #[inline]
     pub(crate) fn options(&self) -> Guard<'_, DbOptions> {
@@ -235,7 +219,7 @@ impl Lsm {
     /// Returns whether close began.
     #[inline]
     pub(crate) fn stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        self.switches.is_closing()
     }
 
     /// Returns whether writers are delayed or stopped: then background work is urgent.
@@ -279,7 +263,7 @@ impl Lsm {
             ));
         }
         if self.c.read_only {
-            return Err(Error::not_supported(match self.c.is_secondary {
+            return Err(Error::not_supported(match self.owner.follows_another() {
                 true => "Not supported operation in secondary mode.",
                 false => "Not supported operation in read only mode.",
             }));

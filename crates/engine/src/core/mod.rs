@@ -115,6 +115,7 @@ pub(crate) use notes::{
 };
 pub(crate) use options_file::OptionsWriter;
 pub(crate) use outstanding::Outstanding;
+pub(crate) use owner::Owner;
 pub(crate) use pacer::PaceControl;
 pub use pacer::WriteClass;
 pub(crate) use progress::CompactionProgress;

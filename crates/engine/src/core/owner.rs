@@ -11,14 +11,17 @@ pub(crate) struct Owner {
     process: Process,
     /// `None` once the database is closed, and for one that is opened for reading.
     lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// Another process writes the database, and this one follows it.
+    follows_another: bool,
 }
 
 impl Owner {
     /// The current process, which holds the LOCK file if there is one to hold.
-    pub(crate) fn new(lock: Option<Box<dyn FileLock>>) -> Self {
+    pub(crate) fn new(lock: Option<Box<dyn FileLock>>, follows_another: bool) -> Self {
         Self {
             process: Process::current(),
             lock: Mutex::new(lock),
+            follows_another,
         }
     }
 
@@ -26,6 +29,11 @@ impl Owner {
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// Returns whether another process writes the database, and this one follows it.
+    pub(crate) fn follows_another(&self) -> bool {
+        self.follows_another
     }
 
     /// Lets another open take the directory.

@@ -10,7 +10,7 @@ use super::level0_shape::ShapeState;
 use super::progress::FlushProgress;
 use super::space_room::space_facts;
 use super::state::{DbState, FamilyState, rank};
-use super::switches::CompactionSwitches;
+use super::switches::WorkSwitches;
 use super::{Family, Lsm, StateMutex, Throttle, WriteGate, gate};
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Clock, SstFileManager};
@@ -298,7 +298,7 @@ impl PaceState {
 pub(crate) struct PaceControl<'a> {
     throttle: &'a Throttle,
     gate: &'a WriteGate,
-    switches: &'a CompactionSwitches,
+    switches: &'a WorkSwitches,
     clock: &'a dyn Clock,
     /// Knows the limit on the bytes of tables, if there is one.
     sst_files: Option<&'a SstFileManager>,

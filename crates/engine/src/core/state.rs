@@ -200,8 +200,6 @@ pub(crate) struct DbState {
     pub prepared: BTreeMap<Vec<u8>, PreparedSection>,
     /// Background work that is queued and runs.
     pub jobs: Jobs,
-    /// Says who holds writers back (`gate::HOLD`).
-    pub holds: usize,
     /// Says what went wrong in the background and is not over.
     pub trouble: Trouble,
     /// Which stage between open and close it is in.
@@ -242,7 +240,6 @@ impl DbState {
             logs: LogList::default(),
             prepared: BTreeMap::new(),
             jobs: Jobs::default(),
-            holds: 0,
             trouble: Trouble::default(),
             life: Lifecycle::default(),
         }

@@ -1,18 +1,37 @@
-//! Which compactions may not begin or go on, by order of a caller. Jobs look at it for each entry, without a lock.
+//! Which work may not begin or go on, by order of a caller: compactions that he called off, and all of it once he closes
+//! the database. Jobs look at it for each entry, without a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-/// The switches of compactions. Each change is Release, paired with the Acquire of those who look: they see what its
+/// See the head of the module. Each change of the switches of compactions is Release, paired with the Acquire of those who look: they see what its
 /// caller did before.
 #[derive(Debug, Default)]
-pub(crate) struct CompactionSwitches {
+pub(crate) struct WorkSwitches {
+    /// Close began. Relaxed: long jobs look at it now and then.
+    closing: AtomicBool,
     /// How often manual compactions were disabled and not enabled; below 0 after needless enabling, as in RocksDB.
     manual_disabled: AtomicI64,
     /// How often all compactions were aborted and not resumed.
     aborted: AtomicU64,
 }
 
-impl CompactionSwitches {
+impl WorkSwitches {
+    /// Has long jobs give up: close began.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether close began.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// The word that [`Self::close`] sets.
+    pub(crate) fn closing(&self) -> &AtomicBool {
+        &self.closing
+    }
+
     /// Disables manual compactions. Counts.
     pub(crate) fn disable_manual(&self) {
         self.manual_disabled.fetch_add(1, Ordering::Release);
@@ -57,7 +76,7 @@ mod tests {
 
     #[test]
     fn each_order_has_to_be_taken_back_and_needless_enabling_counts_for_manual_ones_only() {
-        let s = CompactionSwitches::default();
+        let s = WorkSwitches::default();
         assert!(s.resume() && !s.all_are_off(), "nothing to take back");
         s.abort();
         s.abort();

@@ -243,7 +243,7 @@ impl Engine {
             false => self.flush_unlogged(),
         };
         self.state.lock().life.cancel();
-        self.stop();
+        self.switches.close();
         self.state.notify_all();
         if wait {
             self.drain()?;
@@ -305,7 +305,7 @@ impl Engine {
             // Under the state mutex, as all changes of the word.
             self.gate.set(crate::core::gate::REFUSE);
         }
-        self.stop();
+        self.switches.close();
         self.state.notify_all();
         self.timers.stop();
         let drained = self.drain();

@@ -328,7 +328,7 @@ impl<'a> Flusher<'a> {
         for (note, built) in &done {
             let files = built.table.as_ref().map(|t| &t.file);
             let files = files.map_or(&[][..], std::slice::from_ref);
-            let until = (self.lsm.stop_flag(), &**self.lsm.reporter.log());
+            let until = (self.lsm.switches.closing(), &**self.lsm.reporter.log());
             WrittenBy::Flush.warm_cache(note.family, note.settings, files, until);
         }
         drop(contents);

@@ -4,7 +4,8 @@ use super::manifest::RecoveredFamily;
 use super::request::OpenRequest;
 use crate::core::{
     Catalog, Company, Components, CurrentLog, DbState, Directories, Engine, LeaderState, LogList,
-    LogSet, LsmParts, MemSlot, PurgeQueue, Reporter, SnapshotList, host_name, new_session_id,
+    LogSet, LsmParts, MemSlot, Owner, PurgeQueue, Reporter, SnapshotList, host_name,
+    new_session_id,
 };
 use crate::info_log::InfoLog;
 use crate::options::AtOpen;
@@ -52,12 +53,10 @@ pub(super) fn assemble(
         io: parts.io,
         resources: request.resources.clone(),
         snapshots: Arc::new(SnapshotList::default()),
-        lock: parts.lock,
         db_id: parts.db_id,
         session_id,
         host_id,
         read_only: request.read_only,
-        is_secondary: request.secondary.is_some(),
         env,
         dir: request.dir.clone(),
         dirs,
@@ -79,6 +78,7 @@ pub(super) fn assemble(
             (parts.manifest_number, parts.next_file),
         ),
         logs: LogSet::new(store, request.wal_dir(), &c.db_id, &c.options),
+        owner: Owner::new(parts.lock, request.secondary.is_some()),
     };
     let mut slots = Vec::with_capacity(families.len());
     let mut states = BTreeMap::new();

@@ -385,13 +385,13 @@ mod tests {
             .default()
             .pacer
             .force(p.clock.monotonic_nanos(), 1.0);
-        engine.stop();
+        engine.switches.close();
         let took = p.millis(|| {
             // It is not the pace that refuses.
             p.cf().put("k", &big).unwrap();
         });
         assert_eq!(took, 0);
-        engine.stop_flag().store(false, Ordering::Relaxed);
+        engine.switches.closing().store(false, Ordering::Relaxed);
         engine.families.default().pacer.allow_ticks();
         let took = p.millis(|| p.cf().put("k", &big).unwrap());
         assert!(took <= 10, "{took}");

@@ -253,7 +253,10 @@ impl<'a> RoomWaits<'a> {
     fn wait_for_ingestion(&self, mut state: MutexGuard<'a, DbState>) -> MutexGuard<'a, DbState> {
         let clock = &self.lsm.c.env.clock;
         let until = clock.monotonic_nanos() + HOLD_MAX.as_nanos() as u64;
-        while state.holds > 0 && !state.life.gives_up() && !self.lsm.throttle.has_urgent() {
+        while state.jobs.hold_back_writers()
+            && !state.life.gives_up()
+            && !self.lsm.throttle.has_urgent()
+        {
             let left = until.saturating_sub(clock.monotonic_nanos());
             if left == 0 {
                 break;

@@ -72,7 +72,9 @@ mod tests {
             let bit = [gate::STOP, gate::HOLD][round as usize % 2];
             {
                 let mut state = engine.state.lock();
-                state.holds += u32::from(bit == gate::HOLD) as usize;
+                if bit == gate::HOLD {
+                    state.jobs.hold_writers();
+                }
                 engine.gate.set(bit);
             }
             let begun = AtomicBool::new(false);
@@ -90,7 +92,9 @@ mod tests {
                 assert_ne!(engine.gate.bits() & bit, 0, "it is still shut");
                 {
                     let mut state = engine.state.lock();
-                    state.holds = 0;
+                    if state.jobs.hold_back_writers() {
+                        state.jobs.release_writers();
+                    }
                     engine.gate.clear(bit);
                 }
                 engine.state.notify_all();
