@@ -50,8 +50,8 @@ PLANTS = [
     ("the directory is not synced behind a new table", ENGINE + "flush/job.rs",
      "let Err(e) = sync_flushed(lsm, r.family, path_id, !built.blobs.is_empty())", "let Err(e) = Ok::<(), spanlith_base::Error>(())"),
     ("logs are retired before the flush is recorded", ENGINE + "flush/job.rs",
-     "        let installed = self.lsm.log_and_apply_all(edits, |state| {",
-     "        self.plant();\n        let installed = self.lsm.log_and_apply_all(edits, |state| {"),
+     "        let done = &mut self.done;\n        let installed = lsm.log_and_apply_all(edits, |state| {",
+     "        self.plant();\n        let done = &mut self.done;\n        let installed = lsm.log_and_apply_all(edits, |state| {"),
     ("a write is visible before it is in the memtable", ENGINE + "write/pipeline.rs",
      "        // Apply.\n", "        self.visible.store(next - 1, Ordering::Release);\n"),
     ("the search for a restart point ends one too far", "crates/table/src/block/seek.rs",
@@ -67,7 +67,7 @@ PLANTS = [
     ("a get heeds range tombstones behind its snapshot", ENGINE + "read/get.rs",
      "list.max_covering(self.key, self.snapshot)", "list.max_covering(self.key, u64::MAX >> 8)"),
     ("a flush of one family does not sync the logs of the others", ENGINE + "flush/job.rs",
-     "            self.lsm.sync_old_logs().inspect_err(|e| {\n                self.discard(&done);\n                self.lsm.set_error(Place::Log, e);\n            })?;\n", ""),
+     "            self.lsm.sync_old_logs().inspect_err(|e| {\n                self.discard();\n                self.lsm.set_error(Place::Log, e);\n            })?;\n", ""),
     ("a log goes although one family still needs it", ENGINE + "core/state.rs",
      "        let needed = numbers.chain([self.min_prepared_log_without(&gone)]).min();", "        let needed = numbers.max();"),
     ("replay brings back what a family has in tables", ENGINE + "recovery/plain.rs",
@@ -161,11 +161,11 @@ PLANTS = [
 # A plant that needs more than one place.
 EXTRA = {
     "logs are retired before the flush is recorded": (
-        ENGINE + "flush/job.rs", "    /// Flushes each family's memtables into one table",
+        ENGINE + "flush/job.rs", "    /// Records the tables, and installs them in place of the memtables",
         "    fn plant(&self) {\n        let logs: Vec<u64> = self.lsm.state.lock().logs.needed().collect();\n"
         "        for n in &logs[..logs.len().saturating_sub(1)] {\n"
         "            let _ = self.lsm.logs.store().delete(*n, spanlith_wal::LogPlace::Live);\n        }\n    }\n\n"
-        "    /// Flushes each family's memtables into one table"),
+        "    /// Records the tables, and installs them in place of the memtables"),
 }
 
 # Plants as switches: number, file, and what stands there instead; `ON` is whether the plant is switched on.
@@ -184,7 +184,7 @@ SWITCHES = [
     (19, ENGINE + "read/get.rs", "list.max_covering(self.key, self.snapshot)",
      "list.max_covering(self.key, if ON { u64::MAX >> 8 } else { self.snapshot })"),
     (20, ENGINE + "flush/job.rs",
-     "            self.lsm.sync_old_logs().inspect_err(|e| {\n                self.discard(&done);\n                self.lsm.set_error(Place::Log, e);\n            })?;\n",
+     "            self.lsm.sync_old_logs().inspect_err(|e| {\n                self.discard();\n                self.lsm.set_error(Place::Log, e);\n            })?;\n",
      "            if !ON {\n                self.lsm.sync_old_logs()\n"
      "                    .inspect_err(|e| self.lsm.set_error(Place::Log, e))?;\n            }\n"),
     (21, ENGINE + "core/state.rs", "numbers.chain([self.min_prepared_log_without(&gone)]).min();",

@@ -251,6 +251,12 @@ mod tests {
         jobs.begin_manual(false);
         jobs.end_manual(true);
         assert!(jobs.has_manual() && !jobs.has_exclusive());
+        jobs.hold_writers();
+        jobs.hold_writers();
+        jobs.release_writers();
+        assert!(jobs.hold_back_writers(), "one still does");
+        jobs.release_writers();
+        assert!(!jobs.hold_back_writers());
         assert!(jobs.are_over() && jobs.are_going_to_change());
     }
 

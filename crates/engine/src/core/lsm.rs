@@ -39,7 +39,7 @@ pub(crate) struct Components {
     pub dir: PathBuf,
     /// These, and those of tables, held open for syncs.
     pub dirs: Arc<Directories>,
-    /// Options that stay as they were at open. Those that may change are read through [`Engine::options`].
+    /// Options that stay as they were at open. Those that may change are read through [`Lsm::options`].
     pub options: FixedDbOptions,
     pub purge: Arc<PurgeQueue>,
     /// How tables are opened and written.

@@ -23,7 +23,7 @@ use crate::version::VersionEdit;
 use crate::version::edit::BlobFileAddition;
 use spanlith_base::range_del::{CompactionRangeDels, OutputBounds, TruncatedTombstones};
 use spanlith_base::{Error, ErrorKind, FileNumber, Result};
-use spanlith_env::IoActivity;
+use spanlith_env::{IoActivity, Unlinked};
 use spanlith_memtable::MemTable;
 use spanlith_table::ReadActivity;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -172,165 +172,26 @@ impl<'a> Flusher<'a> {
         done
     }
 
-    /// The edits that say of the families without anything to flush that they need no log below
-    /// `first`.
-    fn forget_old_logs(&self, picked: &[Picked], first: FileNumber) -> Vec<FamilyEdit> {
-        let is_picked = |id: u32| picked.iter().any(|p| p.family.id == id);
-        let families = self.lsm.families.load();
-        let others = families.iter().filter(|f| !is_picked(f.id));
-        let edit = |family: &Arc<Family>| FamilyEdit {
-            family: family.clone(),
-            edit: VersionEdit {
-                log_number: Some(first),
-                last_sequence: Some(self.lsm.visible()),
-                ..VersionEdit::default()
-            },
-        };
-        others.map(edit).collect()
-    }
-
-    /// Removes tables and blob files that no edit names.
-    fn discard(&self, done: &[(FlushNote<'_>, Built)]) {
-        for (note, built) in done {
-            if let Some(NewTable { file, .. }) = &built.table {
-                let path = note.family.table_path(file.number, file.path_id);
-                self.lsm.c.purge.discard(file.number, &path);
-            }
-            for blob in &built.blobs {
-                self.lsm.discard_blob_file(note.family, blob.number);
-            }
-        }
-    }
-
     /// Flushes each family's memtables into one table, and installs all of them in one step. With
     /// `give_up_below`, no family needs a log below that any more; 0 is for keeping all that are
     /// needed.
     pub(super) fn flush(&self, picked: &[Picked], give_up_below: FileNumber) -> Result<()> {
-        let started = self.lsm.c.env.clock.monotonic_nanos();
         let _activity = ReadActivity::Flush.enter();
-        let mut edits = Vec::with_capacity(picked.len());
-        let mut done = Vec::with_capacity(picked.len());
-        let mut progress = Vec::with_capacity(picked.len());
-        for p in picked {
-            let number = self.lsm.catalog.new_file_number();
-            let mems: Vec<Arc<MemTable>> = p.imm.iter().map(|i| i.mem.clone()).collect();
-            let request = TableRequest {
-                family: &p.family,
-                settings: &p.settings,
-                number,
-                mems: &mems,
-                snapshots: self.lsm.c.snapshots.sequences(),
-                creation: TableCreation::Flush,
-            };
-            let mut note = FlushNote {
-                family: &p.family,
-                settings: &p.settings,
-                job: self.lsm.new_job(),
-                number,
-                reason: p.reason,
-                level0_files: p.family.superversion.load().version.num_files(0),
-                entries: mems.iter().map(|m| m.len()).sum(),
-                payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
-                joined_bytes: 0,
-            };
-            self.lsm.wait_until_told(&p.family);
-            self.lsm.reporter.note_flush_begin(&note, &mems);
-            progress.push(Progressing::begin(self.lsm, p));
-            let built = match build_table(self.lsm, &request) {
-                Ok(built) => built,
-                Err(e) => {
-                    self.discard(&done);
-                    return Err(e);
-                }
-            };
-            note.joined_bytes = built.joined_bytes;
-            let next_log = p.imm.last().map_or(0, |i| i.next_log);
-            let mut edit = VersionEdit {
-                log_number: Some(next_log.max(give_up_below)),
-                last_sequence: p.imm.last().map(|i| i.last_sequence),
-                ..VersionEdit::default()
-            };
-            edit.full_history_ts_low = history_low_after(&p.family, &p.settings, &mems);
-            edit.blob_file_additions.clone_from(&built.blobs);
-            let file = built.table.as_ref().map(|t| t.file.clone());
-            done.push((note, built));
-            if let Some(mut f) = file {
-                let alive = self
-                    .lsm
-                    .state
-                    .lock()
-                    .alive(p.family.id)
-                    .map(|f| f.version.max_epoch_number());
-                f.temperature = p.settings.options.default_write_temperature as u8;
-                f.epoch_number = alive.inspect_err(|_| self.discard(&done))? + 1;
-                edit.new_files.push(f);
-            }
-            edits.push(FamilyEdit {
-                family: p.family.clone(),
-                edit,
-            });
-        }
-        // With several families, writes of one become durable here while earlier writes of another
-        // are only in the log: the log must not lose them (F2).
-        if give_up_below > 0 {
-            edits.extend(self.forget_old_logs(picked, give_up_below));
-        } else if self.lsm.families.load().len() > 1 {
-            self.lsm.sync_old_logs().inspect_err(|e| {
-                self.discard(&done);
-                self.lsm.set_error(Place::Log, e);
-            })?;
-        }
-        let installed = self.lsm.log_and_apply_all(edits, |state| {
-            let ended = self.lsm.c.env.clock.monotonic_nanos();
-            for (p, (note, built)) in picked.iter().zip(&mut done) {
-                let note_bytes = built.table.as_ref().map_or(0, |t: &NewTable| t.file.size);
-                if let Some(f) = state.family_mut(p.family.id) {
-                    debug_assert!(
-                        (f.imm.iter().zip(&p.imm)).all(|(a, b)| Arc::ptr_eq(&a.mem, &b.mem)),
-                        "F1: the oldest memtables are flushed first"
-                    );
-                    f.imm.drain(..p.imm.len());
-                    f.flush.note_installed();
-                    f.family.pacer.flush.end(ended);
-                    f.pace.flushed(note.payload_bytes, note_bytes);
-                    note.level0_files = f.version.num_files(0);
-                }
-            }
-        });
-        if matches!(&installed, Err(e) if !e.may_be_written) {
-            // Each further try would leave one more.
-            self.discard(&done);
-        }
-        installed?;
-        let micros = (self.lsm.c.env.clock.monotonic_nanos() - started) / 1000;
-        for (note, built) in &done {
-            let now = self.lsm.c.env.clock.monotonic_nanos();
-            self.lsm.reporter.note_flush_end(note, built, micros, now);
-        }
-        let contents = self.logs.run();
+        let mut job = FlushJob::new(self.lsm, picked, give_up_below);
+        let contents = job.run(&self.logs)?;
         // A flush returns after the listeners heard of it, as in RocksDB, and after it can be missed; one that
         // takes the last of the space, once the error is set.
         let space = self.lsm.c.resources.check_space();
         if self.lsm.throttle.is_smooth() {
             // Writers are paced by it.
-            let fs = &*self.lsm.c.env.fs;
+            let (fs, options) = (&*self.lsm.c.env.fs, self.lsm.options());
             let families = self.lsm.families.load_full();
-            drop(ShortDirs::look(
-                fs,
-                &families,
-                &self.lsm.options(),
-                &self.lsm.throttle,
-            ));
+            drop(ShortDirs::look(fs, &families, &options, &self.lsm.throttle));
         }
         if space.is_ok() {
             self.release(picked);
         }
-        for (note, built) in &done {
-            let files = built.table.as_ref().map(|t| &t.file);
-            let files = files.map_or(&[][..], std::slice::from_ref);
-            let until = (self.lsm.switches.closing(), &**self.lsm.reporter.log());
-            WrittenBy::Flush.warm_cache(note.family, note.settings, files, until);
-        }
+        job.warm_cache();
         drop(contents);
         space
     }
@@ -367,6 +228,191 @@ impl<'a> Flusher<'a> {
                         false => FlushReason::ErrorRecoveryRetryFlush,
                     };
                 }
+            }
+        }
+    }
+}
+
+/// A flush of what was picked, on its way from memtables to installed tables.
+struct FlushJob<'a> {
+    lsm: &'a Lsm,
+    picked: &'a [Picked],
+    /// No family needs a log below that afterwards; 0 keeps all that are needed.
+    give_up_below: FileNumber,
+    /// When it began, in nanoseconds of the monotonic clock.
+    started: u64,
+    /// The tables that were written, in the order of `picked`.
+    done: Vec<(FlushNote<'a>, Built)>,
+    /// The edits that record them.
+    edits: Vec<FamilyEdit>,
+    progress: Vec<Progressing<'a>>,
+}
+
+impl<'a> FlushJob<'a> {
+    fn new(lsm: &'a Lsm, picked: &'a [Picked], give_up_below: FileNumber) -> Self {
+        Self {
+            lsm,
+            picked,
+            give_up_below,
+            started: lsm.c.env.clock.monotonic_nanos(),
+            done: Vec::with_capacity(picked.len()),
+            edits: Vec::with_capacity(picked.len()),
+            progress: Vec::with_capacity(picked.len()),
+        }
+    }
+
+    /// Writes, records and installs the tables, and puts away the logs that nobody needs afterwards. Returns what holds the
+    /// contents of those.
+    fn run(&mut self, logs: &LogRetirement<'_>) -> Result<Vec<Unlinked>> {
+        let mut picked = self.picked.iter();
+        let written = picked.try_for_each(|p| self.write_table(p));
+        if let Err(e) = written {
+            self.discard();
+            return Err(e);
+        }
+        self.settle_logs()?;
+        self.install()?;
+        let clock = &self.lsm.c.env.clock;
+        let micros = (clock.monotonic_nanos() - self.started) / 1000;
+        for (note, built) in &self.done {
+            let now = clock.monotonic_nanos();
+            self.lsm.reporter.note_flush_end(note, built, micros, now);
+        }
+        Ok(logs.run())
+    }
+
+    /// Writes the table of one family, and the edit that brings it.
+    fn write_table(&mut self, p: &'a Picked) -> Result<()> {
+        let lsm = self.lsm;
+        let number = lsm.catalog.new_file_number();
+        let mems: Vec<Arc<MemTable>> = p.imm.iter().map(|i| i.mem.clone()).collect();
+        let request = TableRequest {
+            family: &p.family,
+            settings: &p.settings,
+            number,
+            mems: &mems,
+            snapshots: self.lsm.c.snapshots.sequences(),
+            creation: TableCreation::Flush,
+        };
+        let mut note = FlushNote {
+            family: &p.family,
+            settings: &p.settings,
+            job: lsm.new_job(),
+            number,
+            reason: p.reason,
+            level0_files: p.family.superversion.load().version.num_files(0),
+            entries: mems.iter().map(|m| m.len()).sum(),
+            payload_bytes: mems.iter().map(|m| m.data_bytes()).sum(),
+            joined_bytes: 0,
+        };
+        lsm.wait_until_told(&p.family);
+        lsm.reporter.note_flush_begin(&note, &mems);
+        self.progress.push(Progressing::begin(lsm, p));
+        let built = build_table(lsm, &request)?;
+        note.joined_bytes = built.joined_bytes;
+        let next_log = p.imm.last().map_or(0, |i| i.next_log);
+        let mut edit = VersionEdit {
+            log_number: Some(next_log.max(self.give_up_below)),
+            last_sequence: p.imm.last().map(|i| i.last_sequence),
+            ..VersionEdit::default()
+        };
+        edit.full_history_ts_low = history_low_after(&p.family, &p.settings, &mems);
+        edit.blob_file_additions.clone_from(&built.blobs);
+        let file = built.table.as_ref().map(|t| t.file.clone());
+        self.done.push((note, built));
+        if let Some(mut f) = file {
+            let newest = {
+                let state = lsm.state.lock();
+                state.alive(p.family.id)?.version.max_epoch_number()
+            };
+            f.temperature = p.settings.options.default_write_temperature as u8;
+            f.epoch_number = newest + 1;
+            edit.new_files.push(f);
+        }
+        self.edits.push(FamilyEdit {
+            family: p.family.clone(),
+            edit,
+        });
+        Ok(())
+    }
+
+    /// With several families, writes of one become durable by the edit while earlier writes of another are only in the
+    /// log: the log must not lose them (F2).
+    fn settle_logs(&mut self) -> Result<()> {
+        if self.give_up_below > 0 {
+            self.forget_old_logs();
+        } else if self.lsm.families.load().len() > 1 {
+            self.lsm.sync_old_logs().inspect_err(|e| {
+                self.discard();
+                self.lsm.set_error(Place::Log, e);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Adds the edits that say of the families without anything to flush that they need no log below the bound either.
+    fn forget_old_logs(&mut self) {
+        let is_picked = |id: u32| self.picked.iter().any(|p| p.family.id == id);
+        let families = self.lsm.families.load();
+        let others = families.iter().filter(|f| !is_picked(f.id));
+        self.edits.extend(others.map(|family| FamilyEdit {
+            family: family.clone(),
+            edit: VersionEdit {
+                log_number: Some(self.give_up_below),
+                last_sequence: Some(self.lsm.visible()),
+                ..VersionEdit::default()
+            },
+        }));
+    }
+
+    /// Records the tables, and installs them in place of the memtables (F1).
+    fn install(&mut self) -> Result<()> {
+        let (lsm, picked) = (self.lsm, self.picked);
+        let edits = std::mem::take(&mut self.edits);
+        let done = &mut self.done;
+        let installed = lsm.log_and_apply_all(edits, |state| {
+            let ended = lsm.c.env.clock.monotonic_nanos();
+            for (p, (note, built)) in picked.iter().zip(done) {
+                let note_bytes = built.table.as_ref().map_or(0, |t: &NewTable| t.file.size);
+                if let Some(f) = state.family_mut(p.family.id) {
+                    debug_assert!(
+                        (f.imm.iter().zip(&p.imm)).all(|(a, b)| Arc::ptr_eq(&a.mem, &b.mem)),
+                        "F1: the oldest memtables are flushed first"
+                    );
+                    f.imm.drain(..p.imm.len());
+                    f.flush.note_installed();
+                    f.family.pacer.flush.end(ended);
+                    f.pace.flushed(note.payload_bytes, note_bytes);
+                    note.level0_files = f.version.num_files(0);
+                }
+            }
+        });
+        if matches!(&installed, Err(e) if !e.may_be_written) {
+            // Each further try would leave one more.
+            self.discard();
+        }
+        Ok(installed?)
+    }
+
+    /// Puts blocks of the new tables into the block cache, if the options say so.
+    fn warm_cache(&self) {
+        for (note, built) in &self.done {
+            let files = built.table.as_ref().map(|t| &t.file);
+            let files = files.map_or(&[][..], std::slice::from_ref);
+            let until = (self.lsm.switches.closing(), &**self.lsm.reporter.log());
+            WrittenBy::Flush.warm_cache(note.family, note.settings, files, until);
+        }
+    }
+
+    /// Removes tables and blob files that no edit names.
+    fn discard(&self) {
+        for (note, built) in &self.done {
+            if let Some(NewTable { file, .. }) = &built.table {
+                let path = note.family.table_path(file.number, file.path_id);
+                self.lsm.c.purge.discard(file.number, &path);
+            }
+            for blob in &built.blobs {
+                self.lsm.discard_blob_file(note.family, blob.number);
             }
         }
     }
