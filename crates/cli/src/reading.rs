@@ -1,13 +1,13 @@
-//! The file system of verbs that read a directory without opening it: the system's, and in it the logs that the directory
-//! looked at last has on a speed disk.
+//! The file system of verbs that read a directory without opening it: the system's, and in it the logs, and perhaps tables,
+//! that the directory looked at last has on a speed disk.
 //!
 //! The disk is opened for reading only; nobody is kept out of it. Its logs appear in the database's directory, whatever
 //! `wal_dir` says.
 
-use spanlith::version::filenames;
+use spanlith::version::{CurrentMarks, filenames};
 use spanlith::{Error, Finding, Result, SubCode};
 use spanlith_env::Env;
-use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Target, read_superblock};
+use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Target, read_superblock, tables_dir};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,6 +29,17 @@ pub fn has_disk() -> bool {
     ENV.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
+/// Returns whether CURRENT says that tables are on the speed disk of the logs itself.
+pub fn has_tables(env: &Env, marks: &CurrentMarks) -> bool {
+    let own = marks.logs.as_ref().map(|m| tables_dir(&*env.fs, &m.target));
+    own.is_some_and(|own| {
+        marks
+            .tables
+            .as_ref()
+            .is_some_and(|t| Path::new(&t.dir) == own)
+    })
+}
+
 /// Finds the speed disk of the directory `dir`, if it has one, for [`env`]; what is wrong with the disk.
 ///
 /// # Errors
@@ -41,7 +52,10 @@ pub fn take_disk(dir: &Path) -> Result<Option<Finding>> {
     let content = system.fs.read_all(&current, CURRENT_MAX);
     // Any other fault of CURRENT is found where it is read.
     let marked = content.and_then(|c| filenames::parse_marked_current(&c));
-    let Ok(Some(mark)) = marked.map(|(_, marks)| marks.logs) else {
+    let Ok((_, marks)) = marked else {
+        return Ok(None);
+    };
+    let Some(mark) = &marks.logs else {
         return Ok(None);
     };
     if mark.is_leaving {
@@ -52,12 +66,18 @@ pub fn take_disk(dir: &Path) -> Result<Option<Finding>> {
     }
     let opened = Target::parse(&mark.target)?.open(&*system.fs, true);
     let device = opened.map_err(|e| match e.subcode() {
-        Some(SubCode::PathNotFound) => Error::io(format!(
-            "speed disk {} is missing, and with it the logs of this database, which held every write since the last flush \
-             of each column family; tables are whole",
-            mark.target
-        ))
-        .with_subcode(SubCode::PathNotFound),
+        Some(SubCode::PathNotFound) => {
+            let tables = match has_tables(&system, &marks) {
+                true => ", and the tables that were on it (--lose-tables)",
+                false => "; tables are whole",
+            };
+            Error::io(format!(
+                "speed disk {} is missing, and with it the logs of this database, which held every write since the last \
+                 flush of each column family{tables}",
+                mark.target
+            ))
+            .with_subcode(SubCode::PathNotFound)
+        }
         _ => e,
     })?;
     let (superblock, _) = read_superblock(&*device)?;
@@ -65,6 +85,13 @@ pub fn take_disk(dir: &Path) -> Result<Option<Finding>> {
         return Err(Error::corruption(format!(
             "{} is another speed disk than the one with the logs of this database",
             mark.target
+        ))
+        .with_path(dir));
+    }
+    if superblock.epoch < mark.epoch {
+        return Err(Error::corruption(format!(
+            "speed disk {} is older than the database: it was opened {} times, and {} times when CURRENT was written",
+            mark.target, superblock.epoch, mark.epoch
         ))
         .with_path(dir));
     }
@@ -83,7 +110,7 @@ pub fn take_disk(dir: &Path) -> Result<Option<Finding>> {
     let damage = disk.found().damage.as_ref();
     let finding = damage.map(|what| Finding::damage(&mark.target, None, what.to_string()));
     let fs = SpeedFs::new(system.fs.clone(), dir);
-    fs.attach(disk);
+    fs.attach(disk, &mark.target);
     *known = Some(Env {
         fs: Arc::new(fs),
         ..system

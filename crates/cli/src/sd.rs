@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use spanlith_env::{Clock, Env, create_device_file};
 use spanlith_speed::crash::crash_programme;
+use spanlith_speed::crash_tables::crash_programme_of_tables;
 use spanlith_speed::{
     Calibration, FormatOptions, NO_FLUSH_NANOS, PAGE_HEADER, SpeedDisk, SpeedOptions, Superblock,
     Target, calibrate, format_disk, header_of, read_superblock, record_calibration,
@@ -21,6 +22,7 @@ const EXAMPLES: &str = "\
 Examples:
   spanlith sd format /fast/log.sd --size 256M      a file on the fast disk becomes a speed disk
   spanlith sd format /dev/nvme1n1                  so does a whole device
+  spanlith sd format /dev/nvme1n1 --tables 40G     that also takes tables, without a file system
   spanlith sd format /dev/nvme1n1@0+1073741824     or a part of it, for one of several databases
   spanlith sd calibrate /fast/log.sd               how fast it makes small writes durable
   spanlith sd status /fast/log.sd                  whose it is, and what is on it
@@ -42,10 +44,10 @@ pub enum Verb {
     /// Measures how fast it makes small writes durable, and records that
     #[command(after_help = EXAMPLES)]
     Calibrate(CalibrateArgs),
-    /// Shows whose it is, its sizes and its logs
+    /// Shows whose it is, its sizes, its logs and its tables
     #[command(after_help = EXAMPLES)]
     Status(Place),
-    /// Shows the pages of its logs, or writes the bytes of one into a file
+    /// Shows the pages of its logs and where its tables are, or writes the bytes of a log into a file
     #[command(after_help = EXAMPLES)]
     Dump(Dump),
     /// Loses the power of an emulated speed disk at every request of random histories, and looks for what was lost
@@ -78,6 +80,9 @@ pub struct Format {
     /// Bytes of a page, at least the physical block of the device
     #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "0")]
     page_size: u64,
+    /// Bytes at its end that take tables of the database; without it, it takes logs alone
+    #[arg(long, value_name = "BYTES", value_parser = parse_size, default_value = "0")]
+    tables: u64,
     /// Formats whatever is there; it is lost
     #[arg(long)]
     force: bool,
@@ -115,6 +120,9 @@ pub struct Crash {
     /// All that is drawn follows from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Histories of tables beside a log; without it, of logs
+    #[arg(long)]
+    tables: bool,
     /// Prints JSON
     #[arg(long)]
     json: bool,
@@ -181,6 +189,7 @@ fn superblock_json(s: &Superblock) -> Value {
         "instance": hex(&s.instance), "owner": s.owner, "epoch": s.epoch, "bytes": s.size,
         "page_size": s.layout.page_size, "group_bytes": s.layout.group_bytes(),
         "groups": s.layout.groups, "write_nanos": s.write_nanos, "flush_nanos": s.flush_nanos,
+        "table_bytes": s.tables.map(|t| t.data_bytes()),
     })
 }
 
@@ -200,6 +209,14 @@ fn show_superblock(out: &mut impl Write, s: &Superblock) -> std::io::Result<()> 
         term::bytes(s.layout.group_bytes()),
         term::bytes(u64::from(s.layout.page_size)),
     )?;
+    if let Some(tables) = &s.tables {
+        let (bytes, log) = (tables.data_bytes(), 2 * tables.half_bytes);
+        let (bytes, log) = (term::bytes(bytes), term::bytes(log));
+        writeln!(
+            out,
+            "for tables  {bytes}, and {log} for their names and places"
+        )?;
+    }
     if s.write_nanos > 0 {
         let (write, flush) = (term::nanos(s.write_nanos), term::nanos(s.flush_nanos));
         writeln!(out, "calibrated  durable write {write}, flush {flush}")?;
@@ -232,6 +249,7 @@ impl Format {
             group_bytes: self.group_size,
             page_size: u32::try_from(self.page_size).unwrap_or(u32::MAX),
             force: self.force,
+            tables: self.tables,
         };
         let mut instance = [0; 16];
         instance[..8].copy_from_slice(&env.rng.next_u64().to_le_bytes());
@@ -346,6 +364,9 @@ impl Place {
             let mut all = superblock_json(&superblock);
             all["logs"] = json!(logs);
             all["free_groups"] = json!(usage.free_groups);
+            all["tables"] = json!(disk.tables_usage().map(|t| json!({
+                "files": t.files, "free": t.free, "longest_free": t.longest,
+            })));
             all["damage"] = json!(found.damage);
             print(&all)?;
             return Ok(code);
@@ -357,6 +378,16 @@ impl Place {
             "free        {} of {} page groups",
             usage.free_groups, usage.groups
         )?;
+        if let Some(t) = disk.tables_usage() {
+            writeln!(
+                out,
+                "tables      {}, {} of {} free, {} of that in one piece",
+                counted(t.files as u64, "file"),
+                term::bytes(t.free),
+                term::bytes(t.capacity),
+                term::bytes(t.longest)
+            )?;
+        }
         for log in &found.logs {
             write!(
                 out,
@@ -440,8 +471,30 @@ impl Dump {
                 }
             }
         }
+        if self.log.is_none() {
+            self.show_tables(&disk, &mut out)?;
+        }
         out.flush()?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The tables, and which pages each has.
+    fn show_tables(&self, disk: &SpeedDisk, out: &mut impl Write) -> std::io::Result<()> {
+        for (name, file) in disk.stored_tables() {
+            let runs = file.runs.iter();
+            if self.place.json {
+                let runs: Vec<Value> = runs.map(|r| json!([r.first, r.pages])).collect();
+                let line = json!({"table": name, "bytes": file.size, "runs": runs});
+                writeln!(out, "{line}")?;
+                continue;
+            }
+            let runs: Vec<String> = runs
+                .map(|r| format!("{}..{}", r.first, u64::from(r.first) + u64::from(r.pages)))
+                .collect();
+            let (bytes, runs) = (term::bytes(file.size), runs.join(", "));
+            writeln!(out, "table {name}: {bytes}, pages {runs}")?;
+        }
+        Ok(())
     }
 
     fn write_log(
@@ -480,7 +533,10 @@ impl Dump {
 impl Crash {
     fn run(self) -> anyhow::Result<ExitCode> {
         let begun = Instant::now();
-        let report = crash_programme(self.seed, self.states);
+        let report = match self.tables {
+            true => crash_programme_of_tables(self.seed, self.states),
+            false => crash_programme(self.seed, self.states),
+        };
         let seconds = begun.elapsed().as_secs_f64();
         let code = match report.broken.is_empty() {
             true => ExitCode::SUCCESS,
@@ -489,7 +545,7 @@ impl Crash {
         if self.json {
             print(&json!({
                 "histories": report.histories, "states": report.states, "broken": report.broken,
-                "seconds": seconds, "seed": self.seed,
+                "kinds": report.kinds, "seconds": seconds, "seed": self.seed,
             }))?;
             return Ok(code);
         }
@@ -502,6 +558,9 @@ impl Crash {
             count((report.states as f64 / seconds.max(1e-9)) as u64),
             self.seed
         )?;
+        for (kind, states) in &report.kinds {
+            writeln!(out, "    {kind:<22} {:>12}", count(*states))?;
+        }
         match report.broken.is_empty() {
             true => writeln!(out, "nothing lost, no hole, every one opened")?,
             false => {

@@ -7,7 +7,6 @@ use crate::inventory::{Family, Inventory};
 use crate::places::Places;
 use spanlith::Result;
 use spanlith::version::{NewFile, SPEED_PATH, filenames};
-use spanlith_env::Env;
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +53,9 @@ pub fn open(
     family: &Family,
     f: &NewFile,
 ) -> Result<Arc<TableReader>> {
-    let file = Env::system().fs.open_random(&path(i, places, family, f))?;
+    let file = crate::reading::env()
+        .fs
+        .open_random(&path(i, places, family, f))?;
     let size = file.size();
     let options = ReaderOptions {
         comparator: comparator_or_stand_in(&family.comparator),

@@ -80,7 +80,7 @@ pub use merge::{
 pub use options::FlushOptions;
 pub use read::{Entity, ReadOptions, ReadPurpose, ReadTier, wrong_purpose};
 pub use recovery::{
-    MovedTables, PathsOf, ToFiles, WalFilter, WalVerdict, migrate_tables_to_files,
+    MovedTables, PathsOf, TablesAt, ToFiles, WalFilter, WalVerdict, migrate_tables_to_files,
     migrate_to_files, migrate_to_speed_disk,
 };
 pub use requests::{AsyncCf, Page, ReadFuture, WriteFuture};

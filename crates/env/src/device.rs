@@ -64,6 +64,9 @@ pub trait BlockDevice: Send + Sync {
     /// # Errors
     /// `Io`. What was cached may be lost.
     fn flush(&self) -> Result<()>;
+    /// Asks for the write-back of a range of cached writes, `is_strict` after what was asked for before in that range has
+    /// arrived. No effect is promised.
+    fn write_back(&self, _offset: u64, _len: u64, _is_strict: bool) {}
     /// Gives up the exclusive right to write, for somebody who opens it next.
     fn unlock(&self) {}
     /// A number of the storage that holds it, where that is known: the same as that of
@@ -235,6 +238,14 @@ impl BlockDevice for PosixDevice {
     fn flush(&self) -> Result<()> {
         let flushed = sys::again(|| self.file.sync_data());
         flushed.map_err(|e| self.error("While flushing a speed disk", 0, e))
+    }
+
+    fn write_back(&self, offset: u64, len: u64, is_strict: bool) {
+        // A failure is told by the flush.
+        let _ = match is_strict {
+            true => sys::write_back_again(&self.file, offset, len),
+            false => sys::write_back(&self.file, offset, len),
+        };
     }
 
     fn unlock(&self) {

@@ -112,6 +112,23 @@ pub(crate) fn write_back(file: &File, from: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// Waits for the write-back of `[from, from + len)` asked for before and starts that of the same range. Nothing
+/// happens outside Linux.
+pub(crate) fn write_back_again(file: &File, from: u64, len: u64) -> io::Result<()> {
+    let (from, len) = (offset(from)?, offset(len)?);
+    #[cfg(target_os = "linux")]
+    {
+        let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE;
+        // SAFETY: The descriptor is open while `file` is borrowed; the call touches no memory.
+        again(|| check(unsafe { libc::sync_file_range(file.as_raw_fd(), from, len, flags) }))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, from, len);
+        Ok(())
+    }
+}
+
 /// Waits for the write-back of `[0, from + len)` asked for before and starts that of the whole range.
 /// Nothing happens outside Linux.
 pub(crate) fn write_back_strictly(file: &File, from: u64, len: u64) -> io::Result<()> {

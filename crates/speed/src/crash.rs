@@ -9,11 +9,12 @@
 //! 4. What an open has shown is there after every further loss of power, whatever was written meanwhile.
 //! 5. An open that is cut short by a loss of power changes nothing of this.
 
-use crate::disk::{SpeedDisk, SpeedOptions};
+use crate::disk::SpeedDisk;
 use crate::emulated::{EmulatedDevice, Media, Op, PowerLoss, Profile};
 use crate::format::{FormatOptions, format_disk};
 use crate::log::Log;
 use crate::plant::Plant;
+use crate::usage::SpeedOptions;
 use crate::writer::LogFile;
 use spanlith_env::{BlockDevice, Durability, Rng, SeededRng, WritableFile};
 use std::collections::BTreeMap;
@@ -34,8 +35,18 @@ pub struct CrashReport {
     pub histories: u64,
     /// States that were opened.
     pub states: u64,
+    /// The same, by how the state came to be.
+    pub kinds: BTreeMap<&'static str, u64>,
     /// Promises that were broken; none is what one wants.
     pub broken: Vec<String>,
+}
+
+impl CrashReport {
+    /// A state of a kind is opened.
+    pub(crate) fn count(&mut self, kind: &'static str) {
+        self.states += 1;
+        *self.kinds.entry(kind).or_default() += 1;
+    }
 }
 
 /// Describes what is known of a log at some time.
@@ -300,30 +311,9 @@ fn sweep(
             before: &before,
             after: &after,
         };
-        let mut begun = media.clone();
-        if let Some(Op::Write { offset, data, .. }) = history.ops.get(k) {
-            begun.write_cached(*offset, data);
-        }
-        // The process ends and the power stays: what is in the cache is still there for the next.
-        let mut states = vec![("the process ended".to_string(), media.clone())];
-        for (when, media) in [("before", &media), ("within", &begun)] {
-            for loss in PowerLoss::ALL {
-                states.push((format!("{when} it, {loss:?}"), media.after(loss, rng)));
-            }
-        }
-        if let Some(Op::Write { offset, data, .. }) = history.ops.get(k) {
-            // A sector that was being written holds anything.
-            let mut torn = data.clone();
-            let cut = rng.below(data.len() as u64 / 4) as usize;
-            for byte in torn.iter_mut().skip(cut) {
-                *byte = rng.next_u64() as u8;
-            }
-            let mut media = media.after(PowerLoss::Nothing, rng);
-            media.write_durable(*offset, &torn);
-            states.push((format!("within it, garbage from byte {cut} on"), media));
-        }
-        for (which, media) in states {
-            report.states += 1;
+        let op = history.ops.get(k);
+        for (kind, which, media) in losses_at(&media, op, rng) {
+            report.count(kind);
             if let Err(e) = judge(&media, &step, rng, plant, report) {
                 let all = history.ops.len();
                 let text = format!("seed {seed}, request {k} of {all}, {which}: {e}");
@@ -331,17 +321,76 @@ fn sweep(
                 return;
             }
         }
-        match history.ops.get(k) {
-            Some(Op::Write {
-                offset,
-                data,
-                durability: Durability::Durable,
-            }) => media.write_durable(*offset, data),
-            Some(Op::Write { offset, data, .. }) => media.write_cached(*offset, data),
-            Some(Op::Flush) => media.flush(),
-            None => {}
+        if let Some(op) = op {
+            perform(&mut media, op);
         }
     }
+}
+
+/// States that a loss of power before or within the request `op` may leave of `media`: their kinds, what they are called.
+pub(crate) fn losses_at(
+    media: &Media,
+    op: Option<&Op>,
+    rng: &SeededRng,
+) -> Vec<(&'static str, String, Media)> {
+    let mut begun = media.clone();
+    if let Some(Op::Write { offset, data, .. }) = op {
+        begun.write_cached(*offset, data);
+    }
+    // The process ends and the power stays: what is in the cache is still there for the next.
+    let ended = "the process ended";
+    let mut states = vec![(ended, ended.to_string(), media.clone())];
+    for (kind, when, media) in [
+        ("before a request", "before", media),
+        ("within a request", "within", &begun),
+    ] {
+        for loss in PowerLoss::ALL {
+            let which = format!("{when} it, {loss:?}");
+            states.push((kind, which, media.after(loss, rng)));
+        }
+    }
+    if let Some(Op::Write { offset, data, .. }) = op {
+        // A sector that was being written holds anything.
+        let mut torn = data.clone();
+        let cut = rng.below(data.len() as u64 / 4) as usize;
+        for byte in torn.iter_mut().skip(cut) {
+            *byte = rng.next_u64() as u8;
+        }
+        let mut media = media.after(PowerLoss::Nothing, rng);
+        media.write_durable(*offset, &torn);
+        let which = format!("within it, garbage from byte {cut} on");
+        states.push(("garbage in a request", which, media));
+    }
+    states
+}
+
+/// Does to `media` what a request does.
+pub(crate) fn perform(media: &mut Media, op: &Op) {
+    match op {
+        Op::Write {
+            offset,
+            data,
+            durability: Durability::Durable,
+        } => media.write_durable(*offset, data),
+        Op::Write { offset, data, .. } => media.write_cached(*offset, data),
+        Op::Flush => media.flush(),
+    }
+}
+
+/// Returns what an open that made the requests `ops` leaves of `media` if the power goes within one of them.
+pub(crate) fn torn_opens(media: &Media, ops: &[Op], rng: &SeededRng) -> Vec<Media> {
+    let cut = rng.below(ops.len() as u64 + 1) as usize;
+    let mut again = media.clone();
+    for (i, op) in ops.iter().take(cut + 1).enumerate() {
+        match op {
+            op if i < cut => perform(&mut again, op),
+            Op::Write { offset, data, .. } => again.write_cached(*offset, data),
+            Op::Flush => {}
+        }
+    }
+    [PowerLoss::Sectors, PowerLoss::Nothing]
+        .map(|loss| again.after(loss, rng))
+        .to_vec()
 }
 
 struct Step<'a> {
@@ -385,26 +434,9 @@ fn judge(
         return Ok(());
     }
     // The power goes once more, while the open is under way.
-    let ops = shared.take_record();
-    let cut = rng.below(ops.len() as u64 + 1) as usize;
-    let mut again = media.clone();
-    for (i, op) in ops.iter().take(cut + 1).enumerate() {
-        match op {
-            Op::Write {
-                offset,
-                data,
-                durability,
-            } if i < cut && *durability == Durability::Durable => {
-                again.write_durable(*offset, data);
-            }
-            Op::Write { offset, data, .. } => again.write_cached(*offset, data),
-            Op::Flush if i < cut => again.flush(),
-            Op::Flush => {}
-        }
-    }
-    for loss in [PowerLoss::Sectors, PowerLoss::Nothing] {
-        report.states += 1;
-        let second = Arc::new(device(again.after(loss, rng)));
+    for again in torn_opens(media, &shared.take_record(), rng) {
+        report.count("an open cut short");
+        let second = Arc::new(device(again));
         let second = SpeedDisk::open_planted(second, &options(), plant);
         let second = second.map_err(|e| format!("after an open that was cut short: {e}"))?;
         let found = contents(&second)?;
@@ -442,7 +474,7 @@ fn judge(
     };
     let third = Arc::new(shared.after(PowerLoss::Nothing, rng));
     let third: Arc<dyn BlockDevice> = third;
-    report.states += 1;
+    report.count("a second loss");
     let third = SpeedDisk::open_planted(third, &options(), plant);
     let third = third.map_err(|e| format!("after a second loss: {e}"))?;
     let mut found = contents(&third)?;

@@ -42,6 +42,17 @@ impl LogEnd {
     }
 }
 
+/// For reports: the end of a log as words.
+impl std::fmt::Display for LogEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Open(n) => write!(f, "open, {n} bytes were durable"),
+            Self::Closed(n) => write!(f, "closed, {n} bytes"),
+            Self::Broken(n) => write!(f, "broken, {n} bytes are durable"),
+        }
+    }
+}
+
 /// A log in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {

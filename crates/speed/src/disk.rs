@@ -12,7 +12,7 @@
 //! Locks: `meta` (rank 25, a token) orders changes of superblock and directory and is held during their I/O; `state`
 //! (rank 94) is bookkeeping; those of logs (95) lie behind it. Names of logs are asked for under the lock of an info log.
 
-use crate::directory::{Directory, LogEnd, LogEntry};
+use crate::directory::{Directory, LogEntry};
 use crate::format::{Opened, read_disk};
 use crate::gate::LogGate;
 use crate::layout::{DIRECTORIES, Layout, SUPERBLOCKS};
@@ -21,6 +21,8 @@ use crate::page::colour_of;
 use crate::plant::Plant;
 use crate::scan::{Scan, scan};
 use crate::superblock::{OWNER_MAX, Superblock};
+use crate::top::{StoredFile, Top, TopUsage};
+use crate::usage::{Counters, SpeedOptions, SpeedUsage};
 use spanlith_base::sync::thread::yield_now;
 use spanlith_base::sync::{Condvar, Mutex};
 use spanlith_base::{Error, Result, SubCode};
@@ -28,46 +30,7 @@ use spanlith_env::{BlockDevice, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-/// How a disk is opened.
-#[derive(Clone, Debug, Default)]
-pub struct SpeedOptions {
-    /// Identity of the database: the disk must be its own or nobody's, and is its own then. `None` takes any.
-    pub owner: Option<String>,
-    /// Change nothing.
-    pub read_only: bool,
-    /// Take damage for the end of the logs instead of refusing it.
-    pub accept_damage: bool,
-}
-
-/// Figures of a disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SpeedUsage {
-    /// Logs.
-    pub logs: usize,
-    /// Page groups.
-    pub groups: u32,
-    /// Page groups that hold nothing.
-    pub free_groups: u32,
-    /// Pages written since the open, those written again included.
-    pub pages_written: u64,
-    /// Bytes of logs written since the open.
-    pub bytes_written: u64,
-    /// Durable writes since the open.
-    pub durable_writes: u64,
-    /// Flushes since the open.
-    pub flushes: u64,
-}
-
-/// The counters behind [`SpeedUsage`]. All are Relaxed: they order nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) pages: AtomicU64,
-    pub(crate) bytes: AtomicU64,
-    pub(crate) durable_writes: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-}
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A speed disk that is open.
 pub struct SpeedDisk {
@@ -87,6 +50,8 @@ pub struct SpeedDisk {
     risen: Condvar,
     pub(crate) counters: Counters,
     gate: LogGate,
+    /// Its tables, if it has a part for them.
+    top: Option<Arc<Top>>,
     pub(crate) plant: Option<Plant>,
 }
 
@@ -115,6 +80,8 @@ struct State {
     failed: Option<Error>,
     /// It was one of a flush, so that nobody knows what became of the pages that are not durable.
     lost: bool,
+    /// Flushes for tables that had failed when the last failure was settled.
+    failed_for_tables: u64,
     floor: u64,
     /// Bytes of payload of the page with the last ordinal.
     last_len: u16,
@@ -173,7 +140,11 @@ impl SpeedDisk {
             }
             superblock.owner.clone_from(owner);
         }
+        let top = Top::open(&device, &superblock, options.read_only, plant)?;
         let mut found = scan(&*device, &superblock, &directory, plant)?;
+        if let Some((_, damage)) = &top {
+            found.damage = found.damage.or_else(|| damage.clone());
+        }
         let fronts = found.logs.iter_mut();
         let fronts = fronts.map(|log| std::mem::take(&mut log.front)).collect();
         if let Some(damage) = &found.damage
@@ -214,6 +185,7 @@ impl SpeedDisk {
                     sealed: found.next_ordinal,
                     failed: None,
                     lost: false,
+                    failed_for_tables: 0,
                     floor: found.next_ordinal,
                     last_len: 0,
                 },
@@ -224,6 +196,7 @@ impl SpeedDisk {
             path,
             counters: Counters::default(),
             gate: LogGate::default(),
+            top: top.map(|(top, _)| top),
             plant,
         });
         disk.take_over(fronts);
@@ -380,6 +353,20 @@ impl SpeedDisk {
         }
     }
 
+    /// Figures of its tables, if it has a part for them.
+    pub fn tables_usage(&self) -> Option<TopUsage> {
+        self.top.as_ref().map(|top| top.usage())
+    }
+
+    /// Its tables that survive a loss of power, by name, if it has a part for them.
+    pub fn stored_tables(&self) -> Vec<(String, StoredFile)> {
+        self.top.as_ref().map_or_else(Vec::new, |top| top.stored())
+    }
+
+    pub(crate) fn top(&self) -> Option<&Arc<Top>> {
+        self.top.as_ref()
+    }
+
     /// Numbers of the logs, ascending.
     pub fn numbers(&self) -> Vec<u64> {
         self.state.lock().logs.keys().copied().collect()
@@ -444,7 +431,9 @@ impl SpeedDisk {
         };
         // Logs that were not hit become durable as they are.
         self.device.flush()?;
+        let failed_for_tables = self.failed_for_tables();
         let mut state = self.state.lock();
+        state.failed_for_tables = failed_for_tables;
         for log in state.logs.values() {
             let mut log = log.state.lock();
             if state.lost && log.pages.last().is_some_and(|p| p.ordinal >= state.durable) {
@@ -513,11 +502,14 @@ impl SpeedDisk {
         self.state.lock().free.extend(groups);
     }
 
-    /// Removes all logs and makes the disk nobody's.
+    /// Removes all logs and tables and makes the disk nobody's.
     ///
     /// # Errors
-    /// Of the device; some logs may be left.
+    /// Of the device; some of them may be left.
     pub fn release(&self) -> Result<()> {
+        if let Some(top) = &self.top {
+            top.clear()?;
+        }
         for number in self.numbers() {
             self.delete_log(number)?;
         }
@@ -534,6 +526,9 @@ impl SpeedDisk {
     /// Writes no more, and lets others write: whoever still reads may go on.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
+        if let Some(top) = &self.top {
+            top.close();
+        }
         self.device.unlock();
     }
 
@@ -732,7 +727,18 @@ impl SpeedDisk {
             let _under_way = self.gate.enter(false);
             self.device.flush()
         };
+        if let (Err(_), Some(top)) = (&flushed, &self.top) {
+            top.note_failed_flush();
+        }
+        let failed_for_tables = self.failed_for_tables();
         let mut state = self.state.lock();
+        let flushed = flushed.and_then(|()| match state.failed_for_tables == failed_for_tables {
+            true => Ok(()),
+            false => Err(
+                Error::io("a flush for tables on the speed disk failed before")
+                    .with_path(&self.path),
+            ),
+        });
         match &flushed {
             Ok(()) if state.failed.is_none() => state.durable = state.durable.max(written),
             Ok(()) => {}
@@ -742,6 +748,11 @@ impl SpeedDisk {
             }
         }
         flushed
+    }
+
+    /// Flushes that failed and may have lost pages of logs.
+    fn failed_for_tables(&self) -> u64 {
+        self.top.as_ref().map_or(0, |top| top.failed_flushes())
     }
 
     /// Makes all that was written durable.
@@ -788,15 +799,4 @@ fn no_space(path: &Path) -> Error {
     Error::io(text)
         .with_subcode(SubCode::NoSpace)
         .with_path(path)
-}
-
-/// For reports: the end of a log as words.
-impl std::fmt::Display for LogEnd {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Open(n) => write!(f, "open, {n} bytes were durable"),
-            Self::Closed(n) => write!(f, "closed, {n} bytes"),
-            Self::Broken(n) => write!(f, "broken, {n} bytes are durable"),
-        }
-    }
 }

@@ -2,9 +2,10 @@
 
 use crate::directory::Directory;
 use crate::layout::{
-    DIRECTORIES, DIRECTORY_MAX, GROUP_BYTES_DEFAULT, Layout, SUPERBLOCKS, WAL_START,
+    DIRECTORIES, DIRECTORY_MAX, GROUP_BYTES_DEFAULT, Layout, SUPERBLOCKS, TablesArea, WAL_START,
 };
 use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
+use crate::top::format_tables;
 use spanlith_base::{Error, Result};
 use spanlith_env::{BlockDevice, Durability};
 
@@ -20,6 +21,8 @@ pub struct FormatOptions {
     pub page_size: u32,
     /// Format even if data is there, which is then lost.
     pub force: bool,
+    /// Bytes at the end that take tables; 0: none, the disk is for logs alone.
+    pub tables: u64,
 }
 
 /// Describes what was found on a device.
@@ -131,13 +134,21 @@ pub fn format_disk(
         }
         asked => asked,
     };
+    let tables = match options.tables {
+        0 => None,
+        bytes => Some(TablesArea::new(geometry.size, bytes, page_size)),
+    };
+    let for_logs = tables.map_or(geometry.size, |t| t.start);
     let group_bytes = match options.group_bytes {
         0 => GROUP_BYTES_DEFAULT
-            .min(geometry.size.saturating_sub(WAL_START) / 16)
+            .min(for_logs.saturating_sub(WAL_START) / 16)
             .max(u64::from(page_size)),
         asked => asked,
     };
-    let layout = Layout::new(geometry.size, page_size, group_bytes)?;
+    let layout = Layout::new(for_logs, page_size, group_bytes)?;
+    if let Some(tables) = &tables {
+        tables.check(geometry.size, layout.end(), page_size)?;
+    }
     let generation = match options.force {
         true => read_superblock(device).map_or(0, |(s, _)| s.generation),
         false => {
@@ -154,6 +165,7 @@ pub fn format_disk(
         write_nanos: 0,
         flush_nanos: 0,
         owner: String::new(),
+        tables,
     };
     // The old copies go first: a format that is cut short leaves no disk, and not an old one with a new directory.
     let zeros = vec![0; WAL_START as usize];
@@ -167,6 +179,7 @@ pub fn format_disk(
     let mut bytes = directory.encode()?;
     bytes.resize(bytes.len().next_multiple_of(page_size as usize), 0);
     device.write_at(DIRECTORIES[0], &bytes, Durability::Durable)?;
+    format_tables(device, &superblock)?;
     let mut bytes = superblock.encode();
     bytes.resize(bytes.len().next_multiple_of(page_size as usize), 0);
     device.write_at(SUPERBLOCKS[0], &bytes, Durability::Durable)?;

@@ -3,7 +3,8 @@
 //! ```text
 //! byte 0        superblock A          byte 64 Ki    superblock B
 //! byte 128 Ki   log directory A       byte 192 Ki   log directory B
-//! byte 256 Ki   page groups of the log, to the end
+//! byte 256 Ki   page groups of the log
+//! then, if the disk was formatted for tables: two halves of their metadata log, and their data, to the end
 //! ```
 //!
 //! The two copies of a structure are written in turn, with a rising generation; the valid one with the higher
@@ -24,6 +25,97 @@ pub(crate) const WAL_START: u64 = 256 << 10;
 pub const GROUPS_MIN: u32 = 4;
 /// Bytes of a page group unless somebody asks for others.
 pub const GROUP_BYTES_DEFAULT: u64 = 4 << 20;
+
+/// Fewest pages of a half of the metadata log of tables.
+const HALF_PAGES_MIN: u64 = 16;
+/// Most bytes of a half of the metadata log of tables, so that one can be read whole.
+const HALF_BYTES_MAX: u64 = 1 << 20;
+/// A half of the metadata log has one part of these of the bytes of tables.
+const HALF_PART: u64 = 64;
+
+/// The part of a speed disk that has tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TablesArea {
+    /// Where it begins: behind the page groups.
+    pub start: u64,
+    /// Bytes of a half of the metadata log.
+    pub half_bytes: u64,
+    /// Bytes in all: both halves, and the pages of tables.
+    pub bytes: u64,
+}
+
+impl TablesArea {
+    /// The last `bytes` of a disk of `size` bytes, both rounded down to pages.
+    pub fn new(size: u64, bytes: u64, page_size: u32) -> Self {
+        let page = u64::from(page_size.max(1));
+        let end = size / page * page;
+        let bytes = bytes / page * page;
+        let half = (bytes / HALF_PART).clamp(
+            HALF_PAGES_MIN * page,
+            HALF_BYTES_MAX.max(HALF_PAGES_MIN * page),
+        );
+        Self {
+            start: end.saturating_sub(bytes),
+            half_bytes: half / page * page,
+            bytes: bytes.min(end),
+        }
+    }
+
+    /// Refuses what makes no sense on a disk of `size` bytes whose page groups end at `after`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the numbers.
+    pub fn check(&self, size: u64, after: u64, page_size: u32) -> Result<()> {
+        let page = u64::from(page_size.max(1));
+        let is_whole = |n: u64| n.is_multiple_of(page);
+        let pages = self.bytes / page;
+        let is_sound = self.start >= after
+            && self
+                .start
+                .checked_add(self.bytes)
+                .is_some_and(|end| end <= size)
+            && [self.start, self.half_bytes, self.bytes]
+                .into_iter()
+                .all(is_whole)
+            && self.half_bytes / page >= HALF_PAGES_MIN
+            && self.half_bytes <= HALF_BYTES_MAX.max(HALF_PAGES_MIN * page)
+            && pages > 2 * (self.half_bytes / page)
+            && u32::try_from(pages).is_ok();
+        if is_sound {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "the part of a speed disk for tables is too small, or makes no sense: {} bytes from byte {} on, of which the \
+             metadata log takes twice {}; the disk has {size} bytes, and its page groups end at byte {after}",
+            self.bytes, self.start, self.half_bytes
+        )))
+    }
+
+    /// Where a half of the metadata log begins.
+    pub(crate) fn half(&self, which: usize) -> u64 {
+        self.start + self.half_bytes * (which as u64 & 1)
+    }
+
+    /// Pages of a half.
+    pub(crate) fn half_pages(&self, page_size: usize) -> u32 {
+        u32::try_from(self.half_bytes / page_size.max(1) as u64).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes for the pages of tables.
+    pub fn data_bytes(&self) -> u64 {
+        self.bytes.saturating_sub(2 * self.half_bytes)
+    }
+
+    /// Pages of tables.
+    pub(crate) fn data_pages(&self, page_size: usize) -> u32 {
+        u32::try_from(self.data_bytes() / page_size.max(1) as u64).unwrap_or(u32::MAX)
+    }
+
+    /// Where a page of tables begins.
+    pub(crate) fn offset_of(&self, page: u32, page_size: usize) -> u64 {
+        self.start + 2 * self.half_bytes + u64::from(page) * page_size as u64
+    }
+}
 
 /// Sizes of a speed disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

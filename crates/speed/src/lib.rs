@@ -1,4 +1,4 @@
-//! A speed disk: a small fast device, or a file, that holds the logs of a database in pages.
+//! A speed disk: a small fast device, or a file, that holds the logs of a database in pages, and perhaps tables.
 //!
 //! | module | |
 //! |---|---|
@@ -6,9 +6,10 @@
 //! | `format` | finding a disk on a device, and making one |
 //! | `scan` | recovery: which pages count |
 //! | `disk`, `log`, `writer` | a disk that is open: its logs, the order of their pages, what is durable |
-//! | `fs` | the file system whose logs are on it |
-//! | `placement`, `tables`, `gate` | tables in a directory of the disk: which go there, how they give way to the log |
-//! | `beside` | tables elsewhere on the same storage, which give way, too |
+//! | `fs`, `spill` | the file system whose logs, and perhaps tables, are on it |
+//! | `placement`, `tables` | tables on the disk: which go there, their figures |
+//! | `top` | tables on a disk without a file system |
+//! | `gate`, `yielding` | tables on the storage of the disk give way to its logs |
 //! | `emulated` | devices in memory: as fast as real ones, and ones that lose power |
 //!
 //! The promises: bytes of a log are durable when its sync returned (E1, WAL1); after a power loss the pages of
@@ -17,10 +18,10 @@
 //! are those that its writer appended: nothing here knows what a record is.
 #![forbid(unsafe_code)]
 
-mod beside;
 mod bytes;
 mod calibrate;
 pub mod crash;
+pub mod crash_tables;
 mod directory;
 mod disk;
 pub mod emulated;
@@ -34,18 +35,22 @@ mod page;
 mod placement;
 mod plant;
 mod scan;
+mod spill;
 mod superblock;
 mod tables;
 mod target;
+mod top;
+mod usage;
 mod writer;
+mod yielding;
 
 pub use calibrate::{Calibration, NO_FLUSH_NANOS, calibrate, record_calibration};
 pub use directory::{Directory, LogEnd, LogEntry};
-pub use disk::{SpeedDisk, SpeedOptions, SpeedUsage};
+pub use disk::SpeedDisk;
 pub use format::{FormatOptions, format_disk, read_superblock};
-pub use fs::SpeedFs;
+pub use fs::{SpeedFs, tables_dir};
 pub use gate::{LogGate, PIECE_BYTES};
-pub use layout::{GROUP_BYTES_DEFAULT, GROUPS_MIN, Layout};
+pub use layout::{GROUP_BYTES_DEFAULT, GROUPS_MIN, Layout, TablesArea};
 pub use log::Log;
 pub use page::{PAGE_HEADER, PageHeader, decode_page, header_of, seal_page};
 pub use placement::{Facts, Move, Placement, Pointer, Policy};
@@ -53,4 +58,6 @@ pub use scan::{FoundLog, Scan};
 pub use superblock::{OWNER_MAX, SUPERBLOCK_BYTES, Superblock};
 pub use tables::{NewTable, SpeedTables, TableBytes, TablesOptions, TablesUsage};
 pub use target::{DevicePart, Target};
+pub use top::{Extent, StoredFile, TableRecord, TopUsage};
+pub use usage::{SpeedOptions, SpeedUsage};
 pub use writer::LogFile;

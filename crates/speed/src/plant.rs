@@ -25,4 +25,16 @@ pub(crate) enum Plant {
     OneDirectory,
     /// An open records what it found without making it durable.
     Unflushed,
+    /// Pages of a table are free before its deletion is durable.
+    TablesEarlyReuse,
+    /// Pages of a table are free while somebody reads it.
+    TablesReaders,
+    /// A table is recorded before its bytes are durable.
+    TablesUnflushed,
+    /// The metadata log of tables is written again in place.
+    TablesOneHalf,
+    /// A page of the metadata log counts whatever its checksum is.
+    TablesNoChecksum,
+    /// A rename removes what it replaces first.
+    TablesTwoSteps,
 }

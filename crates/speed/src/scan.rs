@@ -243,9 +243,10 @@ fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{SpeedDisk, SpeedOptions};
+    use crate::disk::SpeedDisk;
     use crate::emulated::{EmulatedDevice, Profile};
     use crate::format::{FormatOptions, format_disk};
+    use crate::usage::SpeedOptions;
     use crate::writer::LogFile;
     use spanlith_env::WritableFile;
     use std::path::Path;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 8 | `SPANSDSB` |
 //! | 8 | 4 | masked CRC-32C of what follows, to byte 512 |
-//! | 12 | 4 | version of the format: 1 |
+//! | 12 | 4 | version of the format: 1, or 2 if it has a part for tables |
 //! | 16 | 8 | generation |
 //! | 24 | 16 | instance: drawn when the disk is formatted |
 //! | 40 | 8 | epoch: rises with every open for writing |
@@ -13,11 +13,12 @@
 //! | 68 | 4 | bytes of the owner's name |
 //! | 72 | 8, 8 | nanoseconds of a durable page write and of a flush, as calibrated; 0: not |
 //! | 88 | to 256 | owner: identity of the database that attached it; none: nobody did |
+//! | 344 | 8, 8, 8 | of version 2: where the part for tables begins, bytes of a half of its metadata log, bytes in all |
 //!
 //! Integers are little-endian.
 
 use crate::bytes::{array_at, u32_at, u64_at};
-use crate::layout::Layout;
+use crate::layout::{Layout, TablesArea};
 use spanlith_base::checksum::{crc32c, mask};
 use spanlith_base::{Error, Result};
 
@@ -27,7 +28,10 @@ pub const SUPERBLOCK_BYTES: usize = 512;
 pub const OWNER_MAX: usize = 256;
 const MAGIC: &[u8; 8] = b"SPANSDSB";
 const VERSION: u32 = 1;
+/// The version of disks that have a part for tables: earlier releases refuse it.
+const VERSION_TABLES: u32 = 2;
 const OWNER_AT: usize = 88;
+const TABLES_AT: usize = OWNER_AT + OWNER_MAX;
 
 /// Describes what a superblock says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +52,8 @@ pub struct Superblock {
     pub flush_nanos: u64,
     /// Identity of the database that it belongs to; empty if none.
     pub owner: String,
+    /// The part that has tables, if it was formatted with one.
+    pub tables: Option<TablesArea>,
 }
 
 impl Superblock {
@@ -58,7 +64,8 @@ impl Superblock {
         let mut out = Vec::with_capacity(SUPERBLOCK_BYTES);
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = self.tables.map_or(VERSION, |_| VERSION_TABLES);
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&self.generation.to_le_bytes());
         out.extend_from_slice(&self.instance);
         out.extend_from_slice(&self.epoch.to_le_bytes());
@@ -74,12 +81,30 @@ impl Superblock {
         out.extend_from_slice(&self.write_nanos.to_le_bytes());
         out.extend_from_slice(&self.flush_nanos.to_le_bytes());
         out.extend_from_slice(owner);
+        if let Some(tables) = &self.tables {
+            out.resize(TABLES_AT, 0);
+            for n in [tables.start, tables.half_bytes, tables.bytes] {
+                out.extend_from_slice(&n.to_le_bytes());
+            }
+        }
         out.resize(SUPERBLOCK_BYTES, 0);
         let crc = mask(crc32c(out.get(12..).unwrap_or_default()));
         if let Some(place) = out.get_mut(8..12) {
             place.copy_from_slice(&crc.to_le_bytes());
         }
         out
+    }
+
+    /// Refuses sizes that make no sense.
+    ///
+    /// # Errors
+    /// `InvalidArgument` with the numbers.
+    pub fn check(&self) -> Result<()> {
+        self.layout.check(self.size)?;
+        match &self.tables {
+            Some(tables) => tables.check(self.size, self.layout.end(), self.layout.page_size),
+            None => Ok(()),
+        }
     }
 
     /// Returns what `bytes` say; `None` if they are none of ours, torn or damaged.
@@ -95,9 +120,9 @@ impl Superblock {
             return Ok(None);
         }
         let version = u32_at(bytes, 12);
-        if version != VERSION {
+        if version != VERSION && version != VERSION_TABLES {
             return Err(Error::not_supported(format!(
-                "version {version} of the format of speed disks; this release knows version {VERSION}"
+                "version {version} of the format of speed disks; this release knows versions {VERSION} and {VERSION_TABLES}"
             )));
         }
         let owner = u32_at(bytes, 68) as usize;
@@ -119,8 +144,13 @@ impl Superblock {
             write_nanos: u64_at(bytes, 72),
             flush_nanos: u64_at(bytes, 80),
             owner,
+            tables: (version == VERSION_TABLES).then(|| TablesArea {
+                start: u64_at(bytes, TABLES_AT),
+                half_bytes: u64_at(bytes, TABLES_AT + 8),
+                bytes: u64_at(bytes, TABLES_AT + 16),
+            }),
         };
-        match found.layout.check(found.size) {
+        match found.check() {
             Ok(()) => Ok(Some(found)),
             Err(e) => Err(Error::corruption(format!(
                 "superblock of a speed disk: {}",
@@ -144,22 +174,58 @@ mod tests {
             write_nanos: 100_000,
             flush_nanos: 90_000,
             owner: "0e3a-owner".into(),
+            tables: None,
+        }
+    }
+
+    fn with_tables() -> Superblock {
+        let layout = Layout::new(1 << 20, 4096, 64 << 10).unwrap();
+        Superblock {
+            size: 2 << 20,
+            layout,
+            tables: Some(TablesArea::new(2 << 20, 1 << 20, 4096)),
+            ..example()
         }
     }
 
     #[test]
     fn a_superblock_comes_back_and_no_changed_bit_goes_unseen() {
-        let block = example();
-        let bytes = block.encode();
-        assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
-        assert_eq!(Superblock::decode(&bytes).unwrap(), Some(block));
-        for bit in 0..bytes.len() * 8 {
-            let mut changed = bytes.clone();
-            changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Superblock::decode(&changed).unwrap(), None, "bit {bit}");
+        for (block, version) in [(example(), 1), (with_tables(), 2)] {
+            let bytes = block.encode();
+            assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
+            assert_eq!(bytes[12], version, "earlier releases refuse tables");
+            assert_eq!(Superblock::decode(&bytes).unwrap(), Some(block));
+            for bit in 0..bytes.len() * 8 {
+                let mut changed = bytes.clone();
+                changed[bit / 8] ^= 1 << (bit % 8);
+                assert_eq!(Superblock::decode(&changed).unwrap(), None, "bit {bit}");
+            }
+            for len in 0..bytes.len() {
+                assert_eq!(Superblock::decode(&bytes[..len]).unwrap(), None);
+            }
         }
-        for len in 0..bytes.len() {
-            assert_eq!(Superblock::decode(&bytes[..len]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_part_for_tables_lies_behind_the_page_groups_and_within_the_disk() {
+        let block = with_tables();
+        block.check().unwrap();
+        let area = block.tables.unwrap();
+        assert_eq!((area.start, area.half_bytes), (1 << 20, 64 << 10));
+        assert_eq!(area.data_bytes(), (1 << 20) - (128 << 10));
+        for change in [
+            |t: &mut TablesArea| t.start -= 4096,
+            |t: &mut TablesArea| t.bytes += 4096,
+            |t: &mut TablesArea| t.bytes = 128 << 10,
+            |t: &mut TablesArea| t.half_bytes = 60 << 10,
+            |t: &mut TablesArea| t.half_bytes = 2 << 20,
+            |t: &mut TablesArea| t.half_bytes += 1,
+            |t: &mut TablesArea| t.start = u64::MAX - 4095,
+        ] {
+            let mut wrong = block.clone();
+            change(wrong.tables.as_mut().unwrap());
+            let e = Superblock::decode(&wrong.encode()).unwrap_err();
+            assert!(e.to_string().starts_with("Corruption: superblock"), "{e}");
         }
     }
 
@@ -170,12 +236,12 @@ mod tests {
         let e = Superblock::decode(&block.encode()).unwrap_err();
         assert!(e.to_string().starts_with("Corruption: superblock"), "{e}");
         let mut bytes = example().encode();
-        bytes[12] = 2;
+        bytes[12] = 3;
         let crc = mask(crc32c(&bytes[12..]));
         bytes[8..12].copy_from_slice(&crc.to_le_bytes());
         let e = Superblock::decode(&bytes).unwrap_err();
         assert!(
-            e.to_string().starts_with("Not implemented: version 2"),
+            e.to_string().starts_with("Not implemented: version 3"),
             "{e}"
         );
     }

@@ -1,13 +1,13 @@
 //! The directory on a speed disk that holds tables: how much there is room for, how busy it is, and which new tables
 //! go there ([`crate::placement`]).
 //!
-//! Tables are ordinary files of that directory. Their bytes are counted while they are read and written; they are written
-//! in pieces that give way to the log ([`crate::gate`]). Nobody else asks the clock or takes the lock: a database without
+//! Tables are files of that directory, which is one of a file system or of the disk itself. Their bytes are counted while
+//! they are read and written; they are written in pieces that give way to the log ([`crate::yielding`]). Nobody else asks the clock or takes the lock: a database without
 //! such a directory has nothing of this.
 
 use crate::disk::SpeedDisk;
-use crate::gate::PIECE_BYTES;
 use crate::placement::{Facts, Move, Placement, Pointer, Policy};
+use crate::yielding::Yielding;
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Access, Clock, RandomAccessFile, ReadRequest, WritableFile};
@@ -87,7 +87,6 @@ pub struct TablesUsage {
 struct Counters {
     read: AtomicU64,
     written: AtomicU64,
-    waited: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -158,6 +157,8 @@ pub struct SpeedTables {
     pointer: AtomicI32,
     state: Mutex<State>,
     counters: Arc<Counters>,
+    /// Nanoseconds that tables waited for the log. Relaxed, too.
+    waited: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for SpeedTables {
@@ -178,6 +179,7 @@ impl SpeedTables {
             pointer: AtomicI32::new(Pointer::NOTHING.stored()),
             state: Mutex::new(RANK, State::default()),
             counters: Arc::default(),
+            waited: Arc::default(),
         }
     }
 
@@ -327,13 +329,13 @@ impl SpeedTables {
             capacity: state.capacity,
             read: c.read.load(Ordering::Relaxed),
             written: c.written.load(Ordering::Relaxed),
-            waited: c.waited.load(Ordering::Relaxed),
+            waited: self.waited.load(Ordering::Relaxed),
             refused: c.refused.load(Ordering::Relaxed),
         }
     }
 
     /// A file of the directory that is written in pieces which give way to the log.
-    pub fn writer(self: &Arc<Self>, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+    pub fn writer(&self, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
         let number = number_of(file.path());
         let mut state = self.state.lock();
         let begun = number.and_then(|number| state.begun.get_mut(&number));
@@ -342,9 +344,16 @@ impl SpeedTables {
             b.written.clone()
         });
         drop(state);
-        Box::new(Yielding {
+        let file = match self.log.get() {
+            Some(shared) => {
+                let (disk, clock) = (shared.disk.clone(), self.clock.clone());
+                Box::new(Yielding::new(file, disk, clock, self.waited.clone()))
+            }
+            None => file,
+        };
+        Box::new(CountedWriter {
             file,
-            tables: self.clone(),
+            counters: self.counters.clone(),
             of_table: of_table.unwrap_or_default(),
         })
     }
@@ -362,38 +371,19 @@ fn number_of(path: &Path) -> Option<u64> {
 }
 
 /// A table that is written.
-struct Yielding {
+struct CountedWriter {
     file: Box<dyn WritableFile>,
-    tables: Arc<SpeedTables>,
+    counters: Arc<Counters>,
     /// Bytes written of this table.
     of_table: Arc<AtomicU64>,
 }
 
-impl Yielding {
-    fn count(&self, bytes: usize) {
-        let written = &self.tables.counters.written;
-        written.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.of_table.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-}
-
-impl WritableFile for Yielding {
+impl WritableFile for CountedWriter {
     fn append(&mut self, data: &[u8]) -> Result<()> {
-        let Some(shared) = self.tables.log.get() else {
-            self.file.append(data)?;
-            self.count(data.len());
-            return Ok(());
-        };
-        for piece in data.chunks(PIECE_BYTES) {
-            let waited = shared.disk.gate().give_way(&*self.tables.clock);
-            let c = &self.tables.counters;
-            c.waited.fetch_add(waited, Ordering::Relaxed);
-            let at = self.file.len();
-            self.file.append(piece)?;
-            self.count(piece.len());
-            // Otherwise the pieces gather in the page cache, and go to the disk as one.
-            self.file.write_back(at, piece.len() as u64)?;
-        }
+        self.file.append(data)?;
+        let bytes = data.len() as u64;
+        self.counters.written.fetch_add(bytes, Ordering::Relaxed);
+        self.of_table.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 

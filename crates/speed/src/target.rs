@@ -145,6 +145,13 @@ impl BlockDevice for DevicePart {
         self.device.flush()
     }
 
+    fn write_back(&self, offset: u64, len: u64, is_strict: bool) {
+        let within = self.place(offset, usize::try_from(len).unwrap_or(usize::MAX));
+        if let Ok(at) = within {
+            self.device.write_back(at, len, is_strict);
+        }
+    }
+
     fn unlock(&self) {
         self.device.unlock();
     }

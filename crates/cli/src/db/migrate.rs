@@ -9,7 +9,7 @@ use serde_json::json;
 use spanlith::options::{DbOptions, SdPlacement};
 use spanlith::version::FilePaths;
 use spanlith::{
-    Error, MovedTables, SpeedSource, ToFiles, migrate_tables_to_files, migrate_to_files,
+    Error, MovedTables, SpeedSource, TablesAt, ToFiles, migrate_tables_to_files, migrate_to_files,
     migrate_to_speed_disk,
 };
 use spanlith_env::Env;
@@ -27,10 +27,10 @@ pub struct Migrate {
     /// Logs and tables become files of the database's directories again
     #[arg(long)]
     to_files: bool,
-    /// Tables of the upper levels go to this directory of a speed disk
-    #[arg(long, value_name = "DIR", conflicts_with = "to_files")]
+    /// Tables of the upper levels go to this directory of a speed disk, or to this speed disk itself
+    #[arg(long, value_name = "DIR|DISK", conflicts_with = "to_files")]
     to_speed_disk: Option<PathBuf>,
-    /// Bytes that tables may take there; without it, what its file system has
+    /// Bytes that tables may take there; without it, what is free there
     #[arg(long, value_name = "BYTES", value_parser = parse_size, requires = "to_speed_disk")]
     size: Option<u64>,
     /// Which levels go there: `lad:N`, or as many as fit
@@ -93,9 +93,13 @@ impl Migrate {
         let text = e.to_string();
         let dir = shell_word(&self.db);
         let hint = if text.contains("is missing, and with it the logs") {
+            let flags = match text.contains("--lose-tables") {
+                true => "--lose-logs --lose-tables",
+                false => "--lose-logs",
+            };
             format!(
                 "--sd-path DISK says where it is now; if it is gone for good, spanlith db migrate --to-files \
-                 --lose-logs --db {dir} opens the tables without the logs"
+                 {flags} --db {dir} opens what is left"
             )
         } else if text.contains("is missing, and with it") {
             format!(
@@ -140,11 +144,15 @@ impl Migrate {
         }
         let source = self.sd_path.clone().map(SpeedSource::Path);
         let env = Env::system();
+        // Tables may be on the disk of the logs, which is nobody's once these have left.
+        let at = TablesAt {
+            dir: self.sd_tables_path.clone(),
+            disk: source.clone(),
+        };
+        let tables = migrate_tables_to_files(&env, &self.db, &paths, &at, self.lose_tables);
+        let tables = tables.map_err(|e| self.failed(e))?;
         let logs = migrate_to_files(&env, &self.db, &options, source.as_ref(), self.lose_logs);
         let logs = logs.map_err(|e| self.failed(e))?;
-        let at = self.sd_tables_path.as_deref();
-        let tables = migrate_tables_to_files(&env, &self.db, &paths, at, self.lose_tables);
-        let tables = tables.map_err(|e| self.failed(e))?;
         self.report(&logs, &tables)?;
         Ok(ExitCode::SUCCESS)
     }

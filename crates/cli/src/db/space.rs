@@ -162,7 +162,8 @@ fn rows(i: &Inventory) -> Vec<Row> {
         let name = tables::name(i, *n);
         let speed = i.tables_dir.as_ref().filter(|_| f.path_id == SPEED_PATH);
         let there = speed.map(|dir| dir.join(&name));
-        if let Some(path) = there.filter(|path| path.exists()) {
+        let fs = crate::reading::env().fs;
+        if let Some(path) = there.filter(|path| matches!(fs.entry(path), Ok(Some(_)))) {
             let mut found = row(&name, f.size);
             found.name = path.display().to_string();
             out.push(found);

@@ -7,7 +7,7 @@ use spanlith::blob::BlobIndex;
 use spanlith::{Comparator, Error, ErrorKind, Result};
 use spanlith_base::ValueType;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
-use spanlith_env::{Env, RandomAccessFile};
+use spanlith_env::RandomAccessFile;
 use spanlith_table::format::BlockHandle;
 use spanlith_table::{ReadParams, ReaderOptions, TableReader};
 use std::collections::BTreeMap;
@@ -183,7 +183,7 @@ fn entries(
 
 /// Opens a table of any order: dumping compares no keys.
 pub fn open(path: &Path) -> Result<Arc<TableReader>> {
-    let file = Env::system().fs.open_random(path)?;
+    let file = crate::reading::env().fs.open_random(path)?;
     match open_with(&file, Comparator::Bytewise) {
         Err(e) if e.kind() == ErrorKind::InvalidArgument => {
             // The error names the table's comparator.

@@ -66,7 +66,7 @@ impl TableDir {
     /// Path id of the table `number` that goes to `level` of `family`: that of the directory on a speed disk, or
     /// `otherwise`. Requires: no lock.
     fn place(&self, lsm: &Lsm, family: &Family, table: NewTable, otherwise: u32) -> u32 {
-        let options = table_options(lsm);
+        let options = self.options(lsm);
         // Not knowing is no reason to go elsewhere: the write says so.
         let free = lsm.c.env.fs.free_space(self.state.dir());
         let free = free.unwrap_or(u64::MAX);
@@ -83,6 +83,23 @@ impl TableDir {
         match is_of_family && self.state.takes(&options, &table, free) {
             true => SPEED_PATH,
             false => otherwise,
+        }
+    }
+
+    fn options(&self, lsm: &Lsm) -> TablesOptions {
+        let options = lsm.options();
+        let speed = lsm.c.speed.as_ref();
+        let is_disk = speed.is_some_and(|s| s.fs.tables() == Some(self.state.dir()));
+        let spare = match is_disk {
+            // Nothing but tables is there, and what finds no room goes elsewhere.
+            true => 0,
+            false => super::min_free_bytes(&options, &lsm.families.load()),
+        };
+        TablesOptions {
+            policy: options.own.sd_placement.0,
+            size: options.own.sd_tables_size,
+            bandwidth: options.own.sd_tables_bandwidth,
+            spare,
         }
     }
 
@@ -126,16 +143,6 @@ impl TableDir {
             "levels={}\nused={}\ncapacity={}\nread={}\nwritten={}\nwaited-nanos={}\nrefused={}\n",
             u.levels, u.used, u.capacity, u.read, u.written, u.waited, u.refused
         )
-    }
-}
-
-fn table_options(lsm: &Lsm) -> TablesOptions {
-    let options = lsm.options();
-    TablesOptions {
-        policy: options.own.sd_placement.0,
-        size: options.own.sd_tables_size,
-        bandwidth: options.own.sd_tables_bandwidth,
-        spare: super::min_free_bytes(&options, &lsm.families.load()),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::options::{
     apply_own, sanitize_db, sanitize_wal_dir,
 };
 use crate::recovery::{self, OpenRequest, WalFilter};
-use crate::version::{CurrentMarks, DbPath, PATHS_MAX, SpeedMark, TablesMark, filenames};
+use crate::version::{CurrentMarks, DbPath, PATHS_MAX, SpeedMark, filenames};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, Result, WriteBufferManager};
@@ -342,21 +342,32 @@ impl OpenBuilder {
         }))
     }
 
-    /// The directory of tables on a speed disk that was asked for or that `mark` names.
+    /// The directory of tables on a speed disk that was asked for, that the disk of the logs has itself, or that CURRENT names.
     fn tables(
         &self,
         env: &Env,
         read_only: bool,
-        mark: Option<TablesMark>,
+        marks: &CurrentMarks,
+        speed: Option<&Speed>,
     ) -> Result<Option<TableDir>> {
         let asked = &self.options.own.sd_tables_path;
-        let mark = mark.filter(|mark| !mark.is_leaving);
-        let dir = match (asked.as_str(), mark) {
-            ("", None) => return Ok(None),
+        let source = speed.and_then(|s| s.source.as_ref());
+        let fs = speed.map_or(&env.fs, |s| s.fs.below());
+        // A disk that the logs are leaving is nobody's in a moment.
+        let logs = marks.logs.as_ref().filter(|mark| !mark.is_leaving);
+        let on_disk = recovery::tables_on_disk(&**fs, source, logs);
+        let mark = marks.tables.as_ref().filter(|mark| !mark.is_leaving);
+        let dir = match (asked.as_str(), mark, on_disk) {
+            ("", None, None) => return Ok(None),
             // A database without one is read as it is.
-            (_, None) if read_only => return Ok(None),
-            ("", Some(mark)) => PathBuf::from(mark.dir),
-            (asked, _) => env.fs.absolute(Path::new(asked)),
+            (_, None, _) if read_only => return Ok(None),
+            // The disk may have another name by now.
+            ("", Some(_), Some(dir)) if recovery::are_tables_on_disk(&**fs, marks) => dir,
+            ("", Some(mark), _) => PathBuf::from(&mark.dir),
+            // Nobody asked, and CURRENT would say it in vain.
+            ("", None, Some(_)) if self.options.best_efforts_recovery => return Ok(None),
+            ("", None, Some(dir)) => dir,
+            (asked, ..) => fs.absolute(Path::new(asked)),
         };
         let counts = self.families.iter().map(|f| f.own_paths().len());
         let count = counts.fold(self.resources.paths.len(), usize::max);
@@ -525,7 +536,7 @@ impl OpenBuilder {
         sanitize_wal_dir(&mut self.options, &self.dir, first_path);
         let marks = self.marks(&env)?;
         let speed = self.speed(&mut env, marks.logs.as_ref())?;
-        self.resources.tables = self.tables(&env, read_only, marks.tables)?;
+        self.resources.tables = self.tables(&env, read_only, &marks, speed.as_ref())?;
         let mut watch = None;
         if self.options.own.disk_stall_threshold > 0 && !read_only {
             let calls = Arc::new(IoWatch::default());

@@ -68,6 +68,7 @@ impl Db {
             let _ = fs.delete_dir(&wal_dir);
         }
         if let Some(mark) = &marks.logs {
+            // And tables that are on the disk itself.
             release_destroyed(fs, mark);
         }
         if let Some(mark) = &marks.tables {

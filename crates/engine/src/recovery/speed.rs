@@ -12,7 +12,7 @@ use crate::options::DbOptions;
 use crate::version::{CurrentMarks, FileKind, SpeedMark, filenames, parse_file_name};
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{BlockDevice, Env, FileSystem};
-use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Target};
+use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Superblock, Target, tables_dir};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ fn attach_new(
         (None, None) => return Ok(()),
         // A database without a speed disk is read as it is.
         (Some(_), None) if request.read_only => return Ok(()),
-        (source, mark) => open_disk(env, dir, source.as_ref(), mark, request.read_only)?,
+        (source, _) => open_disk(env, dir, source.as_ref(), marks, request.read_only)?,
     };
     let target = match (&speed.source, mark) {
         (Some(source), _) => source.target().to_string(),
@@ -82,7 +82,7 @@ fn attach_new(
             instance: *disk.instance(),
             epoch: disk.epoch(),
             is_leaving: false,
-            target,
+            target: target.clone(),
         };
         let marks = CurrentMarks {
             logs: Some(mark.clone()),
@@ -92,12 +92,107 @@ fn attach_new(
         // Set once: a request opens once.
         let _ = speed.mark.set(mark);
     }
-    speed.fs.attach(disk);
-    if !request.read_only && request.resources.tables.is_none() {
+    speed.fs.attach(disk, &target);
+    if !request.read_only {
+        let tables = request.resources.tables.as_ref();
         // Tables in a directory of the speed disk do so by themselves.
-        speed.fs.give_way(&env.clock, dir);
+        let except = tables.map(|t| t.state.dir());
+        speed.fs.give_way(&env.clock, dir, except);
     }
     Ok(())
+}
+
+/// The directory of tables that a speed disk has itself: the one of `source`, or the one that CURRENT names. `None`: it has
+/// none, or cannot be read, which an open says.
+pub(crate) fn tables_on_disk(
+    fs: &dyn FileSystem,
+    source: Option<&SpeedSource>,
+    mark: Option<&SpeedMark>,
+) -> Option<PathBuf> {
+    let target = match (source, mark) {
+        (Some(source), _) => source.target(),
+        (None, Some(mark)) => &mark.target,
+        (None, None) => return None,
+    };
+    let superblock = read(fs, source, target).ok()?;
+    superblock.tables.map(|_| tables_dir(fs, target))
+}
+
+fn read(fs: &dyn FileSystem, source: Option<&SpeedSource>, target: &str) -> Result<Superblock> {
+    let device = match source {
+        Some(SpeedSource::Device(_, device)) => device.clone(),
+        _ => Target::parse(target)?.open(fs, true)?,
+    };
+    spanlith_speed::read_superblock(&*device).map(|(superblock, _)| superblock)
+}
+
+/// Returns whether the tables of a database are on the speed disk of its logs itself.
+pub(crate) fn are_tables_on_disk(fs: &dyn FileSystem, marks: &CurrentMarks) -> bool {
+    let CurrentMarks { logs, tables } = marks;
+    let logs = logs.as_ref().map(|logs| tables_dir(fs, &logs.target));
+    logs.is_some_and(|dir| tables.as_ref().is_some_and(|t| Path::new(&t.dir) == dir))
+}
+
+/// The speed disk of a database that nobody has open, with its tables in a file system. It lets others have the disk when
+/// it is dropped.
+pub(super) struct DiskOfTables {
+    pub env: Env,
+    /// Its directory of tables.
+    pub dir: PathBuf,
+    disk: Arc<SpeedDisk>,
+}
+
+impl Drop for DiskOfTables {
+    fn drop(&mut self) {
+        self.disk.close();
+    }
+}
+
+impl DiskOfTables {
+    /// Opens the disk `source`, or the one that CURRENT names. Requires: the lock of the database.
+    ///
+    /// # Errors
+    /// Of the disk; `InvalidArgument` if it has no part for tables.
+    pub(super) fn open(
+        env: &Env,
+        dir: &Path,
+        source: Option<&SpeedSource>,
+        marks: &CurrentMarks,
+    ) -> Result<Self> {
+        let mark = marks.logs.as_ref();
+        let disk = open_disk(env, dir, source, marks, false)?;
+        let target = source.map_or_else(
+            || mark.map_or("", |mark| mark.target.as_str()),
+            SpeedSource::target,
+        );
+        let fs = SpeedFs::new(env.fs.clone(), dir);
+        fs.attach(disk.clone(), target);
+        let Some(tables) = fs.tables().map(Path::to_path_buf) else {
+            disk.close();
+            return Err(Error::invalid_argument(format!(
+                "speed disk {target} has no part for tables; `spanlith sd format --tables SIZE` makes one that has"
+            )));
+        };
+        let env = Env {
+            fs: Arc::new(fs),
+            ..env.clone()
+        };
+        Ok(Self {
+            env,
+            dir: tables,
+            disk,
+        })
+    }
+
+    /// The mark of CURRENT for its logs. `target`: what it is called.
+    pub(super) fn mark(&self, target: &str) -> SpeedMark {
+        SpeedMark {
+            instance: *self.disk.instance(),
+            epoch: self.disk.epoch(),
+            is_leaving: false,
+            target: target.to_string(),
+        }
+    }
 }
 
 /// Opens the disk of a database and checks that it is that.
@@ -105,15 +200,16 @@ fn open_disk(
     env: &Env,
     dir: &Path,
     source: Option<&SpeedSource>,
-    mark: Option<&SpeedMark>,
+    marks: &CurrentMarks,
     read_only: bool,
 ) -> Result<Arc<SpeedDisk>> {
+    let mark = marks.logs.as_ref();
     let Some(owner) = find_identity(env, dir)? else {
         let text =
             "a speed disk for a database without an IDENTITY file (write_identity_file = false)";
         return Err(Error::not_supported(text).with_path(dir));
     };
-    let device = open_device(env, source, mark, read_only)?;
+    let device = open_device(env, source, marks, read_only)?;
     let options = SpeedOptions {
         owner: Some(owner),
         read_only,
@@ -169,9 +265,10 @@ fn check_without_logs(device: &Arc<dyn BlockDevice>, options: &SpeedOptions) -> 
 fn open_device(
     env: &Env,
     source: Option<&SpeedSource>,
-    mark: Option<&SpeedMark>,
+    marks: &CurrentMarks,
     read_only: bool,
 ) -> Result<Arc<dyn BlockDevice>> {
+    let mark = marks.logs.as_ref();
     let path = match (source, mark) {
         (Some(SpeedSource::Device(_, device)), _) => return Ok(device.clone()),
         (Some(SpeedSource::Path(path)), _) => path.as_str(),
@@ -180,13 +277,19 @@ fn open_device(
     };
     let opened = Target::parse(path).and_then(|target| target.open(&*env.fs, read_only));
     opened.map_err(|e| match (mark, e.subcode()) {
-        (Some(mark), Some(SubCode::PathNotFound)) => Error::io(format!(
-            "speed disk {path} is missing, and with it the logs of this database, which held every write since the last \
-             flush of each column family; tables are whole. Bring it back, or name its new place with sd_path (it was \
-             {}); `spanlith db migrate --to-files --lose-logs` gives it up",
-            mark.target
-        ))
-        .with_subcode(SubCode::PathNotFound),
+        (Some(mark), Some(SubCode::PathNotFound)) => {
+            let (lost, flags) = match are_tables_on_disk(&*env.fs, marks) {
+                false => ("; tables are whole", "--lose-logs"),
+                true => (", and the tables that were on it", "--lose-logs --lose-tables"),
+            };
+            Error::io(format!(
+                "speed disk {path} is missing, and with it the logs of this database, which held every write since the \
+                 last flush of each column family{lost}. Bring it back, or name its new place with sd_path (it was {}); \
+                 `spanlith db migrate --to-files {flags}` gives it up",
+                mark.target
+            ))
+            .with_subcode(SubCode::PathNotFound)
+        }
         _ => e,
     })
 }
@@ -230,7 +333,7 @@ impl Leaving<'_> {
         }
         let numbers = disk.numbers();
         let logs = SpeedFs::new(self.env.fs.clone(), self.wal_dir);
-        logs.attach(disk);
+        logs.attach(disk, &mark.target);
         for number in numbers {
             let from = self.wal_dir.join(filenames::log_file_name(number));
             logs.copy_log(&from, &from.with_extension(&COPY_SUFFIX[1..]))?;
@@ -305,6 +408,12 @@ pub fn migrate_to_files(
             ..ToFiles::default()
         });
     };
+    if are_tables_on_disk(&*env.fs, &marks) {
+        return Err(Error::not_supported(
+            "bringing logs into files while tables are on their speed disk: the tables go first",
+        )
+        .with_path(dir));
+    }
     let wal_dir = match options.wal_dir.as_str() {
         "" => dir.to_path_buf(),
         other => PathBuf::from(other),
@@ -326,7 +435,7 @@ pub fn migrate_to_files(
     let mark = match mark.is_leaving {
         true => mark,
         false => {
-            let disk = open_disk(env, dir, source, Some(&mark), false)?;
+            let disk = open_disk(env, dir, source, &marks, false)?;
             leaving.copy(disk, &mark)?
         }
     };

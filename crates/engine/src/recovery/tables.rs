@@ -13,15 +13,16 @@ use super::current::{find_identity, read_marked_current};
 use super::lost::destroy_lost;
 use super::relocate::{LiveTable, Tables};
 use super::request::OpenRequest;
+use super::speed::{DiskOfTables, are_tables_on_disk};
 use super::tables_owner::{OWNER_FILE, Owner, new_token};
-use crate::core::{create_dir, family_paths, write_current};
+use crate::core::{SpeedSource, create_dir, family_paths, write_current};
 use crate::options::SdPlacement;
 use crate::version::{
     CurrentMarks, FileKind, FilePaths, SPEED_PATH, TablesMark, filenames, parse_file_name,
 };
 use spanlith_base::{Error, FileNumber, Result, SubCode};
-use spanlith_env::{Env, FileLock, FileSystem, IoActivity};
-use spanlith_speed::{Facts, Placement, Pointer, Policy};
+use spanlith_env::{EntryKind, Env, FileLock, FileSystem, IoActivity};
+use spanlith_speed::{Facts, Placement, Pointer, Policy, Target};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -72,7 +73,10 @@ impl<'a> Place<'a> {
     }
 
     fn write_mark(&mut self, mark: Option<TablesMark>) -> Result<()> {
-        let marks = self.with_mark(mark);
+        self.write_marks(self.with_mark(mark))
+    }
+
+    fn write_marks(&mut self, marks: CurrentMarks) -> Result<()> {
         let open = self.fs().open_dir(self.dir)?;
         write_current(self.env, self.dir, &*open, self.number, &marks)?;
         self.marks = marks;
@@ -491,12 +495,14 @@ fn delete_old(fs: &dyn FileSystem, old: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Brings tables of a database that nobody has open to the directory `to` of a speed disk: those of the levels that
-/// `placement` names, from the top, as long as they fit into `size` bytes, or into what the file system has free if that
-/// is 0. The directory is the database's then; where new tables go is said by the options of each open.
+/// Brings tables of a database that nobody has open to the directory `to` of a speed disk, or to the speed disk `to` itself
+/// if it was formatted with a part for tables: those of the levels that `placement` names, from the top, as long as they
+/// fit into `size` bytes, or into what is free there if that is 0. The directory is the database's then, and so is such a
+/// disk, which takes its new logs, too; where new tables go is said by the options of each open.
 ///
 /// # Errors
-/// `Io`, with the subcode of a held lock if somebody has it open; those of the directory. It can be repeated.
+/// `Io`, with the subcode of a held lock if somebody has it open; those of the directory or the disk;
+/// `InvalidArgument` for a disk without a part for tables. It can be repeated.
 pub fn migrate_to_speed_disk(
     env: &Env,
     dir: &Path,
@@ -506,19 +512,66 @@ pub fn migrate_to_speed_disk(
     size: u64,
 ) -> Result<MovedTables> {
     let _lock = env.fs.lock(&dir.join(filenames::LOCK_FILE))?;
-    let to = env.fs.absolute(to);
-    let fs = &*env.fs;
+    let target = to.display().to_string();
+    if !is_disk(&*env.fs, to, &target) {
+        let to = env.fs.absolute(to);
+        return bring(Place::read(env, dir)?, paths_of, &to, placement, size);
+    }
     let mut place = Place::read(env, dir)?;
+    if place
+        .marks
+        .logs
+        .as_ref()
+        .is_some_and(|mark| mark.is_leaving)
+    {
+        let text = "taking a speed disk for tables while logs are leaving one; `spanlith db migrate --to-files` ends that";
+        return Err(Error::not_supported(text).with_path(dir));
+    }
+    // A database whose logs are on it, by another name perhaps, or that takes it for them, too.
+    let source = SpeedSource::Path(target.clone());
+    let disk = DiskOfTables::open(env, dir, Some(&source), &place.marks)?;
+    let marks = CurrentMarks {
+        logs: Some(disk.mark(&target)),
+        ..place.marks.clone()
+    };
+    place.write_marks(marks)?;
+    bring(
+        Place::read(&disk.env, dir)?,
+        paths_of,
+        &disk.dir,
+        placement,
+        size,
+    )
+}
+
+/// Returns whether `to` is a speed disk and not a directory.
+fn is_disk(fs: &dyn FileSystem, to: &Path, target: &str) -> bool {
+    let kind = fs.entry(to).ok().flatten();
+    // Parts of a device have names that no file has.
+    let is_part = Target::parse(target).is_ok_and(|t| t.len > 0 && t.path != to);
+    matches!(kind, Some(EntryKind::File | EntryKind::Other)) || kind.is_none() && is_part
+}
+
+/// Brings tables to the directory `to`. Requires: the lock of the database.
+fn bring(
+    mut place: Place<'_>,
+    paths_of: PathsOf<'_>,
+    to: &Path,
+    placement: SdPlacement,
+    size: u64,
+) -> Result<MovedTables> {
+    let (env, dir) = (place.env, place.dir);
+    let fs = &*env.fs;
     let tables = place.tables()?;
     let homes = homes_of(dir, &tables, paths_of);
     let counts = tables.families().map(|name| paths_of(name).count());
-    check_apart(fs, &to, &homes, counts.max().unwrap_or(1))?;
-    let _held = place.attach(&to, &homes, &|name: &str| Some(paths_of(name)))?;
+    check_apart(fs, to, &homes, counts.max().unwrap_or(1))?;
+    let _held = place.attach(to, &homes, &|name: &str| Some(paths_of(name)))?;
     let tables = place.tables()?;
     let mut all: Vec<(u32, LiveTable)> =
         tables.live().map(|t| (tables.rank(t), t.clone())).collect();
     all.sort_by_key(|(rank, t)| (*rank, t.number));
-    let (pointer, mut left) = room(&all, placement.0, size, fs.free_space(&to)?);
+    let (pointer, mut left) = room(&all, placement.0, size, fs.free_space(to)?);
     let (mut places, mut old, mut done) = (BTreeMap::new(), Vec::new(), MovedTables::default());
     for (rank, t) in &all {
         let paths = paths_of(tables.family(t.family));
@@ -540,7 +593,7 @@ pub fn migrate_to_speed_disk(
         done.bytes += t.size;
     }
     if !places.is_empty() {
-        fs.sync_dir(&to)?;
+        fs.sync_dir(to)?;
         let mark = place.mark().cloned();
         place.relocate(tables, &places, &BTreeSet::new(), mark)?;
     }
@@ -608,21 +661,56 @@ pub(crate) fn check_apart(
     Err(Error::invalid_argument(text).with_path(tables))
 }
 
+/// Says where the tables of a database on a speed disk are now, if they are not where they were.
+#[derive(Clone, Debug, Default)]
+pub struct TablesAt {
+    /// The directory, for tables that are in one.
+    pub dir: Option<PathBuf>,
+    /// The disk of the logs, for tables that are on it itself.
+    pub disk: Option<SpeedSource>,
+}
+
 /// Brings the tables of a database that nobody has open back from its speed disk into its first directory, so that none
-/// depends on the disk. `at`: where the directory is now, if it is not where it was. With `lose` those that are gone are
-/// given up, with the directory or alone: of their keys older values, and keys that were deleted, may come back.
+/// depends on the disk. With `lose` those that are gone are
+/// given up, with the directory or alone: of their keys older values, and keys that were deleted, may come back. Tables on
+/// the speed disk of the logs itself go before the logs do ([`super::migrate_to_files`]).
 ///
 /// # Errors
-/// `Io`, with the subcode of a held lock if somebody has it open; those of the directory. It can be repeated.
+/// `Io`, with the subcode of a held lock if somebody has it open; those of the directory or the disk. It can be repeated.
 pub fn migrate_tables_to_files(
     env: &Env,
     dir: &Path,
     paths_of: PathsOf<'_>,
-    at: Option<&Path>,
+    at: &TablesAt,
     lose: bool,
 ) -> Result<MovedTables> {
     let _lock = env.fs.lock(&dir.join(filenames::LOCK_FILE))?;
-    let mut place = Place::read(env, dir)?;
+    let place = Place::read(env, dir)?;
+    if !are_tables_on_disk(&*env.fs, &place.marks) {
+        return take_out(place, paths_of, at.dir.as_deref(), lose);
+    }
+    match DiskOfTables::open(env, dir, at.disk.as_ref(), &place.marks) {
+        Ok(disk) => take_out(
+            Place::read(&disk.env, dir)?,
+            paths_of,
+            Some(&disk.dir),
+            lose,
+        ),
+        Err(e) if lose && e.subcode() == Some(SubCode::PathNotFound) => {
+            take_out(place, paths_of, None, lose)
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// Brings tables out of their directory. Requires: the lock of the database.
+fn take_out(
+    mut place: Place<'_>,
+    paths_of: PathsOf<'_>,
+    at: Option<&Path>,
+    lose: bool,
+) -> Result<MovedTables> {
+    let (env, dir) = (place.env, place.dir);
     let mut done = MovedTables::default();
     let Some(mark) = place.mark().cloned() else {
         done.was_on_files = true;

@@ -24,6 +24,7 @@ mod damage;
 mod dead_runs;
 mod devices;
 mod disk;
+mod disk_tables;
 mod disorder;
 mod errors;
 mod evidence;

@@ -5,7 +5,7 @@ use spanlith::version::{FilePaths, VersionEdit, filenames};
 use spanlith::{
     BackupEngine, BackupOptions, BottommostCompaction, CompactRangeOptions, CreateBackupOptions,
     Db, DbPath, ErrorKind, FamilyOptions, MovedTables, OpenBuilder, RestoreOptions, SubCode,
-    migrate_tables_to_files, migrate_to_speed_disk,
+    TablesAt, migrate_tables_to_files, migrate_to_speed_disk,
 };
 use spanlith_env::{Env, FaultFs, FaultRule, FileSystem, MemFs, OpClass};
 use spanlith_speed::Policy;
@@ -433,7 +433,7 @@ fn a_directory_of_the_database_is_no_directory_on_a_speed_disk() {
     let bytes = |name: &String| mem.read_file(&Path::new(FAST).join(name)).unwrap();
     let before: Vec<_> = tables(&*mem, FAST).iter().map(bytes).collect();
     for lose in [false, true] {
-        let out = migrate_tables_to_files(&env, Path::new(DB), &paths, None, lose);
+        let out = migrate_tables_to_files(&env, Path::new(DB), &paths, &TablesAt::default(), lose);
         refused(out.unwrap_err());
     }
     let placement = SdPlacement(Policy::Auto);
@@ -527,7 +527,7 @@ fn tables_leave_the_disk_only_to_the_directories_that_the_database_has() {
     assert!(e.to_string().contains("name all those of"), "{e}");
     assert_eq!((current(&mem), counts(&*mem)), (before, (2, 0)));
     let paths = |_: &str| FilePaths::new(two());
-    let done = migrate_tables_to_files(&env, Path::new(DB), &paths, None, false);
+    let done = migrate_tables_to_files(&env, Path::new(DB), &paths, &TablesAt::default(), false);
     assert_eq!(done.unwrap().tables, 2);
     let db = plain(&env).db_paths(two()).open().unwrap();
     check(&db, 2);
@@ -657,7 +657,7 @@ fn to_disk(fs: &Arc<MemFs>, policy: Policy) -> spanlith::Result<MovedTables> {
 }
 
 fn to_files(fs: &Arc<MemFs>, lose: bool) -> spanlith::Result<MovedTables> {
-    migrate_tables_to_files(&env_of(fs), Path::new(DB), &one, None, lose)
+    migrate_tables_to_files(&env_of(fs), Path::new(DB), &one, &TablesAt::default(), lose)
 }
 
 /// A database without a speed disk and with tables in two levels.

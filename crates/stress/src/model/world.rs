@@ -32,15 +32,22 @@ pub const SPEED_TABLES: &str = "sd_tables_path=/fast-tables;sd_placement=lad:1";
 pub const SPEED_BOTH: &str =
     "sd_path=/fast/disk;sd_tables_path=/fast-tables;sd_placement=lad:2;sd_tables_size=100000";
 
-/// Makes that disk: 28 page groups of 64 KiB, so that logs outgrow it now and then.
-fn make_speed_disk(fs: &MemFs) {
-    let path = Path::new("/fast/disk");
+/// Logs and tables of the upper levels on a speed disk without a file system.
+pub const SPEED_WHOLE: &str = "sd_path=/fast/whole;sd_placement=lad:2";
+
+/// Bytes of such a disk for tables, so few that it is full now and then.
+const WHOLE_TABLES: u64 = 512 << 10;
+
+/// Makes a disk: 28 page groups of 64 KiB, so that logs outgrow it now and then, and `tables` bytes more.
+fn make_speed_disk(fs: &MemFs, path: &str, tables: u64) {
+    let path = Path::new(path);
     let options = FormatOptions {
         group_bytes: 64 << 10,
+        tables,
         ..FormatOptions::default()
     };
     let made = fs
-        .make_device(path, 2 << 20)
+        .make_device(path, (2 << 20) + tables)
         .and_then(|()| fs.open_device(path, DeviceAccess::Read))
         .and_then(|device| format_disk(&*device, &options, *b"0123456789abcdef"));
     // Nothing else is there yet.
@@ -72,7 +79,10 @@ impl World {
         } else {
             let fs = MemFs::new();
             if setup.own.contains(SPEED_DISK) {
-                make_speed_disk(&fs);
+                make_speed_disk(&fs, "/fast/disk", 0);
+            }
+            if setup.own.contains(SPEED_WHOLE) {
+                make_speed_disk(&fs, "/fast/whole", WHOLE_TABLES);
             }
             Place::Mem(fs)
         };

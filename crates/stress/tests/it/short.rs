@@ -8,7 +8,7 @@ use spanlith_stress::faults::{FaultsPlan, run_faults};
 use spanlith_stress::histories::{HistoriesPlan, run_histories};
 use spanlith_stress::model::program::Program;
 use spanlith_stress::model::run::{ModelPlan, run_model, run_program};
-use spanlith_stress::model::world::{SPEED_BOTH, SPEED_DISK, SPEED_TABLES};
+use spanlith_stress::model::world::{SPEED_BOTH, SPEED_DISK, SPEED_TABLES, SPEED_WHOLE};
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use spanlith_testkit::{seed, test_name};
 
@@ -94,17 +94,20 @@ fn workloads_keep_their_promises_with_tables_on_a_speed_disk() {
     let mut plan = CrashPlan::new(seed(test_name!()), 0);
     plan.images = 1;
     plan.double_one_in = 100;
-    plan.own = SPEED_TABLES;
-    let mut report = CrashReport::default();
-    // All of them: `spanlith-stress crash --set 'sd_tables_path=/fast-tables;sd_placement=lad:1'`.
-    run_workload(&plan, "sync", plan.seed, &mut report);
-    assert!(report.is_clean(), "{:#?}", report.failures);
-    assert!(report.states >= 50, "only {} states", report.states);
+    // All of them: `spanlith-stress crash --set 'sd_tables_path=/fast-tables;sd_placement=lad:1'`, or
+    // `--set 'sd_path=/fast/whole;sd_placement=lad:2'`.
+    for own in [SPEED_TABLES, SPEED_WHOLE] {
+        plan.own = own;
+        let mut report = CrashReport::default();
+        run_workload(&plan, "sync", plan.seed, &mut report);
+        assert!(report.is_clean(), "{own}: {:#?}", report.failures);
+        assert!(report.states >= 50, "only {} states", report.states);
+    }
 }
 
 #[test]
 fn programs_differ_in_nothing_with_tables_on_a_speed_disk() {
-    for own in [SPEED_TABLES, SPEED_BOTH] {
+    for own in [SPEED_TABLES, SPEED_BOTH, SPEED_WHOLE] {
         let mut plan = ModelPlan::new(seed(test_name!()), 2_000);
         plan.real_one_in = 0;
         plan.own = own;

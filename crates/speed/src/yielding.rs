@@ -1,11 +1,12 @@
-//! Tables that lie on the storage of the speed disk give way to its logs.
+//! Tables on the storage of a speed disk give way to its logs, wherever on it they are: in a directory of tables, in the disk
+//! itself, or beside a disk that is a file.
 //!
-//! A speed disk may be a file beside the database, so that what flushes and compactions write and the durable writes of the
-//! logs share one device. A table then goes to the device in pieces: each waits while a log is written, as
-//! [`LogGate::give_way`] says, and before it is handed to the device the piece before it has arrived. So a log has at most
-//! two pieces in front of it, where otherwise it would wait for as much as the page cache has gathered. While the log is
-//! in use, a table takes half of the time of the device: after each piece as much passes as it took, a millisecond at most.
-//! Beside logs that are idle a table is written at the speed of the device.
+//! Flushes, compactions and the durable writes of the logs share one device there. A table goes to the device in pieces:
+//! each waits while a log is written, as [`LogGate::give_way`] says, and before it is handed to the device the piece
+//! before it has arrived. So a log has at most two pieces in front of it, where otherwise it would wait for as much as the
+//! page cache has gathered. While the log is in use, a table takes half of the time of the device: after each piece as
+//! much passes as it took, a millisecond at most. Beside logs that are idle a table is written at the speed of the
+//! device. Pieces of a table that passes the page cache by have arrived when they are written; the rest is the same.
 //!
 //! [`LogGate::give_way`]: crate::LogGate::give_way
 
@@ -15,30 +16,40 @@ use spanlith_base::Result;
 use spanlith_env::{Clock, SyncUnderWay, WritableFile};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A table that is written.
-pub(crate) struct BesideLog {
+pub(crate) struct Yielding {
     file: Box<dyn WritableFile>,
     disk: Arc<SpeedDisk>,
     clock: Arc<dyn Clock>,
+    /// Nanoseconds that pieces waited while a log was written. Relaxed: a figure.
+    waited: Arc<AtomicU64>,
 }
 
-impl BesideLog {
+impl Yielding {
     /// `file`, whose pieces give way to the logs of `disk`.
     pub(crate) fn new(
         file: Box<dyn WritableFile>,
         disk: Arc<SpeedDisk>,
         clock: Arc<dyn Clock>,
+        waited: Arc<AtomicU64>,
     ) -> Self {
-        Self { file, disk, clock }
+        Self {
+            file,
+            disk,
+            clock,
+            waited,
+        }
     }
 }
 
-impl WritableFile for BesideLog {
+impl WritableFile for Yielding {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         for piece in data.chunks(PIECE_BYTES) {
             let gate = self.disk.gate();
-            gate.give_way(&*self.clock);
+            let waited = gate.give_way(&*self.clock);
+            self.waited.fetch_add(waited, Ordering::Relaxed);
             let (at, began) = (self.file.len(), self.clock.monotonic_nanos());
             self.file.append(piece)?;
             self.file.write_back_strictly(at, piece.len() as u64)?;
@@ -121,7 +132,7 @@ mod tests {
         format_disk(&*device, &options, *b"0123456789abcdef").unwrap();
         let disk = SpeedDisk::open(device, &SpeedOptions::default()).unwrap();
         let fs = SpeedFs::new(posix, dir.path());
-        fs.attach(disk.clone());
+        fs.attach(disk.clone(), path.to_str().unwrap());
         // Time that passes by sleeping alone.
         let clock = Env::test(Arc::new(MemFs::new()), 1).0.clock;
         let data: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
@@ -138,8 +149,8 @@ mod tests {
         };
         let busy = disk.gate().enter(true);
         assert_eq!(slept("1.sst", IoActivity::Flush), 0, "nobody asked for it");
-        assert!(!fs.give_way(&clock, std::path::Path::new("/proc")));
-        assert!(fs.give_way(&clock, dir.path()));
+        assert!(!fs.give_way(&clock, Path::new("/proc"), None));
+        assert!(fs.give_way(&clock, dir.path(), None));
         assert!(slept("2.sst", IoActivity::Flush) >= 4 * 50_000);
         assert!(slept("3.sst", IoActivity::Compaction) >= 4 * 50_000);
         assert_eq!(slept("MANIFEST-000004", IoActivity::Manifest), 0);
