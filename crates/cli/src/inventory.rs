@@ -180,6 +180,25 @@ impl Inventory {
         Ok(i)
     }
 
+    /// As [`Self::read_leniently_with_disk`]; if the disk cannot be used, without its logs, and with the error.
+    ///
+    /// # Errors
+    /// Of listing the directory.
+    pub fn read_leniently_despite_disk(
+        dir: &Path,
+        wal_dir: Option<&Path>,
+    ) -> Result<(Option<Self>, Option<Error>)> {
+        let (damage, error) = match crate::reading::take_disk(dir) {
+            Ok(damage) => (damage, None),
+            Err(e) => (None, Some(e)),
+        };
+        let mut i = Self::read_leniently_on(&crate::reading::env(), dir, wal_dir)?;
+        if let Some(i) = &mut i {
+            i.findings.extend(damage);
+        }
+        Ok((i, error))
+    }
+
     /// As [`Self::read_with_logs`], of a directory on another file system.
     ///
     /// # Errors

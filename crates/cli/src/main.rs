@@ -39,6 +39,7 @@ mod raw;
 mod reading;
 mod replay;
 mod sd;
+mod shadow;
 mod shell;
 mod sim;
 mod sst_dump;

@@ -4,11 +4,12 @@
 //! extended live in a [`MemFs`] under numbers; a map says which path means which file. Every change is
 //! noted, in order. Locks are granted without taking them below.
 
+use crate::shadow::Shadow;
 use spanlith::Result;
 use spanlith_base::{Error, SubCode};
 use spanlith_env::{
-    Directory, EntryKind, FileLock, FileSystem, IoActivity, MemFs, RandomAccessFile,
-    SequentialFile, WritableFile,
+    BlockDevice, DeviceAccess, Directory, EntryKind, FileLock, FileSystem, IoActivity, MemFs,
+    RandomAccessFile, SequentialFile, WritableFile,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ pub struct Overlay {
     memory: MemFs,
     places: Mutex<BTreeMap<PathBuf, Place>>,
     changes: Mutex<Vec<Change>>,
+    /// Devices that were opened.
+    devices: Mutex<BTreeMap<PathBuf, Arc<Shadow>>>,
     /// Number of the next file in memory. Relaxed: a counter.
     next: AtomicU64,
 }
@@ -82,6 +85,7 @@ impl Overlay {
             memory: MemFs::new(),
             places: Mutex::default(),
             changes: Mutex::default(),
+            devices: Mutex::default(),
             next: AtomicU64::new(0),
         }
     }
@@ -160,6 +164,14 @@ impl FileSystem for Overlay {
             return self.memory.reopen(&file, activity);
         };
         self.memory.reopen(&file, activity)
+    }
+
+    fn open_device(&self, path: &Path, _access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
+        let below = self.below.open_device(path, DeviceAccess::Read)?;
+        let mut devices = held(&self.devices);
+        let shadow = devices.entry(self.key(path));
+        let shadow = shadow.or_insert_with(|| Arc::new(Shadow::new(below)));
+        Ok(shadow.clone())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

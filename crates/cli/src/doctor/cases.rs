@@ -1,5 +1,6 @@
 //! From findings to cases: what kind of damage, what is at stake, what to do.
 
+use super::disk;
 use super::rehearsal::Rehearsal;
 use super::stakes::{Behind, Referring, exchanged};
 use crate::bytes::{show, show_short};
@@ -14,7 +15,6 @@ use serde_json::{Value, json};
 use spanlith::blob::walk_blobs;
 use spanlith::version::{FileKind, NewFile, filenames, parse_file_name};
 use spanlith_base::keys::split_internal;
-use spanlith_env::Env;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
@@ -176,6 +176,7 @@ pub fn explain(
                 case.stake = "nothing: the id in the MANIFEST counts".to_string();
                 case.way_out = "nothing to do".to_string();
             }
+            _ if disk::is_disk(i, &case.file) => disk::about_damage(i, &mut case),
             _ => {
                 case.way_out = format!("restore {} from a copy", case.file);
             }
@@ -250,7 +251,7 @@ fn let_it_be_read(i: &Inventory, case: &Case) -> String {
 /// Logs that cannot be replayed where their numbers put them.
 fn logs_out_of_order(i: &Inventory) -> Vec<Case> {
     let logs: Vec<u64> = i.live_logs().map(|l| l.0).collect();
-    let arranged = Arranged::of(&*Env::system().fs, i, &logs);
+    let arranged = Arranged::of(&*crate::reading::env().fs, i, &logs);
     let case = |(log, what)| Case {
         file: filenames::log_file_name(log),
         offset: None,
@@ -438,7 +439,7 @@ fn classify(
     let Some((path, recorded)) = path else {
         return Damage::Inconsistent;
     };
-    let size = Env::system().fs.size(&path).unwrap_or(0);
+    let size = crate::reading::env().fs.size(&path).unwrap_or(0);
     if recorded.is_some_and(|r| size < r) || size == 0 {
         return Damage::Truncated;
     }
@@ -470,7 +471,7 @@ fn blob_path(i: &Inventory, places: &Places, number: u64) -> PathBuf {
 
 /// Returns whether a blob file is as it was written, if perhaps under another name.
 fn is_whole_blob_file(path: &Path) -> bool {
-    let file = Env::system().fs.open_random(path);
+    let file = crate::reading::env().fs.open_random(path);
     file.is_ok_and(|file| walk_blobs(&file, &mut |_, _, _| Ok(())).is_ok())
 }
 
@@ -482,7 +483,7 @@ fn synced(what: &str) -> Option<u64> {
 
 /// Returns whether one of the sectors from `offset` on reads as zeros: a page that was never written.
 fn has_zeroed_sector(path: &Path, offset: u64) -> bool {
-    let Ok(file) = Env::system().fs.open_random(path) else {
+    let Ok(file) = crate::reading::env().fs.open_random(path) else {
         return false;
     };
     let first = offset.next_multiple_of(SECTOR as u64);

@@ -1,10 +1,11 @@
 //! `spanlith doctor`: what is wrong with a directory, what is at stake, and the way out.
 //!
 //! Three steps, none of which changes anything: every checksum is verified ([`crate::db::verify`]), what
-//! is found is explained ([`cases`]), and opening is rehearsed on a file system in memory
+//! is found is explained ([`cases`], [`disk`] for a speed disk), and opening is rehearsed on a file system in memory
 //! ([`rehearsal`]), so that what an open would refuse, drop or put aside is known before.
 
 mod cases;
+mod disk;
 mod rehearsal;
 mod stakes;
 
@@ -115,8 +116,9 @@ impl Doctor {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let files = &self.how.files;
         let places = files.tables.parse()?;
-        let inventory =
-            Inventory::read_leniently(&self.db, files.wal_dir.as_deref()).at(&self.db)?;
+        let wal_dir = files.wal_dir.as_deref();
+        let (inventory, lost_disk) =
+            Inventory::read_leniently_despite_disk(&self.db, wal_dir).at(&self.db)?;
         let Some(inventory) = inventory else {
             return Err(Failure::new(
                 format!("there is no database in {}", self.db.display()),
@@ -146,6 +148,9 @@ impl Doctor {
         }
         let can_give_up = || !self.no_rehearsal && rehearsal::opens_without_damage(&target);
         let mut cases = cases::explain(&inventory, &places, &found.findings, &can_give_up);
+        if let Some(e) = &lost_disk {
+            disk::explain_lost(&inventory, e, &mut cases);
+        }
         let rehearsal = (!self.no_rehearsal).then(|| {
             let spinner = term::spinner("", "rehearsing an open");
             let probes: Vec<_> = cases.iter().filter_map(|c| c.probe.clone()).collect();

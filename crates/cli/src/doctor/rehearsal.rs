@@ -286,7 +286,7 @@ impl<'a> Blobs<'a> {
         let dir = self.dir;
         let file = self.files.entry(pointer.file).or_insert_with(|| {
             let path = dir.join(filenames::blob_file_name(pointer.file));
-            let file = Env::system().fs.open_random(&path).ok()?;
+            let file = crate::reading::env().fs.open_random(&path).ok()?;
             BlobFileReader::open(file, ExpectedFamily::Any).ok()
         });
         file.as_ref()?.get(user, &pointer, true).ok()
@@ -304,7 +304,7 @@ fn are_logged(i: &Inventory, least: u64, most: u64) -> bool {
                 spans.push((batch.sequence(), batch.sequence().saturating_add(updates)));
             }
         };
-        if each_record(&*Env::system().fs, &path, log, &mut take).is_err() {
+        if each_record(&*crate::reading::env().fs, &path, log, &mut take).is_err() {
             return false;
         }
     }

@@ -8,7 +8,6 @@ use crate::tables;
 use spanlith::blob::{BlobIndex, read_range};
 use spanlith::version::filenames;
 use spanlith_base::keys::{ValueType, split_internal, tag_type};
-use spanlith_env::Env;
 use spanlith_wal::record::{HEADER_SIZE, RECYCLABLE_FULL, RECYCLABLE_LAST};
 use spanlith_wal::{BatchIter, LogReader, ReadEvent, Search, search_records};
 use std::collections::BTreeMap;
@@ -50,7 +49,7 @@ impl Behind {
 
     /// Adds what lies behind damage, where the framing is lost.
     fn search_log(&mut self, path: &Path, number: u64, damaged: u64) {
-        let Ok(file) = Env::system().fs.open_random(path) else {
+        let Ok(file) = crate::reading::env().fs.open_random(path) else {
             return;
         };
         let mut head = [0u8; HEADER_SIZE];
@@ -70,7 +69,7 @@ impl Behind {
     }
 
     fn add_log(&mut self, path: &Path, number: u64) {
-        let Ok(file) = Env::system().fs.open_sequential(path) else {
+        let Ok(file) = crate::reading::env().fs.open_sequential(path) else {
             return;
         };
         let mut reader = LogReader::new(file, number);
@@ -131,7 +130,7 @@ pub fn exchanged(i: &Inventory, places: &Places, family: &Family) -> Vec<u64> {
     let dir = places.dir(&family.name, 0).unwrap_or(&i.dir);
     let is_other = |number: u64, begin: u64, user: &[u8]| {
         let path = dir.join(filenames::blob_file_name(number));
-        let file = Env::system().fs.open_random(&path).ok()?;
+        let file = crate::reading::env().fs.open_random(&path).ok()?;
         let stored = read_range(&file, begin + BLOB_HEADER, user.len() as u64).ok()?;
         Some(stored != user)
     };
