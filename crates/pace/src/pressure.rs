@@ -25,10 +25,14 @@ pub struct Level0Facts {
     pub files: f64,
     /// Bytes of keys and values in a file.
     pub file_bytes: f64,
+    /// Bytes of keys and values in all of them; 0 where they say nothing.
+    pub volume: f64,
     /// Seconds until the compaction out of level 0 that runs will end; `None` if none runs.
     pub relief: Option<f64>,
     /// Compactions out of level 0 that ended, in all.
     pub rounds: u64,
+    /// Files that compactions within level 0 have taken off, in all.
+    pub merged: u64,
     /// Files that make a compaction due.
     pub trigger: i32,
     /// Files at which RocksDB would stop writes.

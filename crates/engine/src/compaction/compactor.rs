@@ -243,6 +243,9 @@ impl<'a> Compactor<'a> {
                 && !stays(first.number)
             {
                 f.pace.retired_level0(job.progress.level0_bytes);
+                if job.plan.output_level == 0 && job.plan.is_leveled {
+                    f.pace.merged_level0(job.plan.input_files().count());
+                }
             }
             f.pace.change = Some(Change::Compaction);
         }

@@ -78,6 +78,8 @@ pub(crate) struct PaceState {
     /// Bytes that compactions which ended took out of level 0, and how many did.
     level0_retired: u64,
     rounds: u64,
+    /// Files that compactions within level 0 have taken off.
+    merged: u64,
     space: SpaceGiven,
     /// How large the files of level 0 are to be.
     pub shape: ShapeState,
@@ -255,6 +257,11 @@ impl PaceState {
     pub(crate) fn retired_level0(&mut self, bytes: u64) {
         self.level0_retired += bytes;
         self.rounds += u64::from(bytes > 0);
+    }
+
+    /// A compaction within level 0 made one file of so many.
+    pub(crate) fn merged_level0(&mut self, files: usize) {
+        self.merged += (files as u64).saturating_sub(1);
     }
 
     /// A compaction that read `bytes` is going to be installed.
@@ -462,14 +469,21 @@ fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Fac
         .iter()
         .filter(|j| j.level0_bytes > 0);
     let external = f.pace.files.external() as f64 / PARTS as f64;
+    // Elsewhere the runs are the whole tree.
+    let volume = match f.settings.levels.is_leveled() && runs > 0 {
+        true => f.version.level_bytes(0) as f64 * (1.0 - external / runs as f64).max(0.0),
+        false => 0.0,
+    };
     let facts = Level0Facts {
         files: (runs as f64 + flushed - external).max(0.0),
         file_bytes: f.pace.flush_payload,
+        volume: volume * f.pace.expansion(),
         relief: jobs
             .clone()
             .filter_map(|j| j.left_seconds(now))
             .reduce(f64::min),
         rounds: f.pace.rounds,
+        merged: f.pace.merged,
         trigger,
         stop: o.level0_stop_writes_trigger,
         drains: compacts && runs as i64 >= i64::from(trigger),

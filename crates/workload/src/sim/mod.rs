@@ -8,4 +8,4 @@ mod run;
 pub mod sd;
 mod tree;
 
-pub use run::{Outcome, Params, Sight, random_params, run, run_settled, waits};
+pub use run::{Mishap, Outcome, Params, Sight, random_params, run, run_settled, waits};

@@ -9,6 +9,27 @@ use spanlith_pace::{
     TwoStageOptions, WorkDebt, evenness, stall_condition, swing, wants_speed_up,
 };
 
+/// Describes what goes wrong in a simulation, and when, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mishap {
+    /// All tables below level 0 in the lower half of the keys go at once: a range was deleted and its files dropped.
+    RangeGone {
+        /// When.
+        at: f64,
+    },
+    /// Flushes and compactions do so much of what they do else.
+    Slow {
+        /// From when on.
+        at: f64,
+        /// For how long.
+        seconds: f64,
+        /// Share of their speed that flushes keep.
+        flushes: f64,
+        /// Share of its speed that the device keeps.
+        device: f64,
+    },
+}
+
 /// Describes what is simulated.
 #[derive(Clone, Debug)]
 pub struct Params {
@@ -18,6 +39,8 @@ pub struct Params {
     pub seconds: f64,
     /// Seconds of a step.
     pub step: f64,
+    /// One thing that goes wrong.
+    pub mishap: Option<Mishap>,
     /// Bytes of all keys, each once. The last level begins with all of them.
     pub data_bytes: u64,
     /// Bytes of one write.
@@ -38,8 +61,10 @@ pub struct Params {
     pub compaction_speed: f64,
     /// Bytes per second that the device does in all.
     pub device_speed: f64,
-    /// Compactions at once.
+    /// Compactions at once while the tree is behind; one else.
     pub slots: usize,
+    /// As many whether it is or not.
+    pub slots_are_fixed: bool,
     /// RocksDB's options of the same names.
     pub write_buffer_size: u64,
     /// See [`Self::write_buffer_size`].
@@ -67,6 +92,7 @@ impl Default for Params {
             policy: ThrottlePolicy::Smooth,
             seconds: 60.0,
             step: 0.002,
+            mishap: None,
             data_bytes: 1 << 30,
             write_bytes: 1040,
             write_seconds: 15e-6,
@@ -78,6 +104,7 @@ impl Default for Params {
             compaction_speed: 150e6,
             device_speed: 400e6,
             slots: 1,
+            slots_are_fixed: false,
             write_buffer_size: 2 << 20,
             max_write_buffer_number: 2,
             slowdown_trigger: 20,
@@ -183,6 +210,7 @@ struct Sim<'a> {
     flushed: f64,
     level0_retired: f64,
     rounds: u64,
+    merged: u64,
     admitted: f64,
     compacted: f64,
     is_behind: bool,
@@ -193,6 +221,8 @@ struct Sim<'a> {
     waiting: f64,
     batch: Option<Batch>,
     next_batch: f64,
+    /// A range went, if one was to go.
+    is_range_gone: bool,
     out: Outcome,
 }
 
@@ -280,6 +310,7 @@ pub fn run(p: &Params) -> Outcome {
         flushed: 0.0,
         level0_retired: 0.0,
         rounds: 0,
+        merged: 0,
         admitted: 0.0,
         compacted: 0.0,
         is_behind: false,
@@ -289,6 +320,7 @@ pub fn run(p: &Params) -> Outcome {
         waiting: 0.0,
         batch: None,
         next_batch: p.batch.map_or(f64::MAX, |b| b.0),
+        is_range_gone: false,
         out: Outcome::default(),
     };
     sim.install(Change::External);
@@ -404,7 +436,7 @@ impl Sim<'_> {
 
     fn slots(&self) -> usize {
         let delayed = self.condition.severity() > 0;
-        match self.is_behind || delayed {
+        match self.is_behind || delayed || self.p.slots_are_fixed {
             true => self.p.slots.max(1),
             false => 1,
         }
@@ -428,12 +460,35 @@ impl Sim<'_> {
         self.leading.update(&self.condition, &input);
     }
 
+    /// Speeds of flushes and of the device at this moment, after what goes wrong in it.
+    fn speeds(&mut self) -> (f64, f64) {
+        let p = self.p;
+        match p.mishap {
+            Some(Mishap::RangeGone { at }) if self.now >= at && !self.is_range_gone => {
+                self.is_range_gone = true;
+                self.tree.drop_lower_half();
+                self.install(Change::External);
+            }
+            Some(Mishap::Slow {
+                at,
+                seconds,
+                flushes,
+                device,
+            }) if self.now >= at && self.now < at + seconds => {
+                return (p.flush_speed * flushes, p.device_speed * device);
+            }
+            _ => {}
+        }
+        (p.flush_speed, p.device_speed)
+    }
+
     /// One step of flushes and compactions.
     fn work(&mut self) {
         let p = self.p;
-        let mut device = p.device_speed * p.step;
+        let (flush_speed, device_speed) = self.speeds();
+        let mut device = device_speed * p.step;
         if let Some(first) = self.sealed.first_mut() {
-            let done = (p.flush_speed * p.step).min(first.1).min(device);
+            let done = (flush_speed * p.step).min(first.1).min(device);
             first.1 -= done;
             device -= done;
             self.flushed += done;
@@ -454,6 +509,9 @@ impl Sim<'_> {
             let job = self.jobs.swap_remove(at);
             self.level0_retired += job.level0_bytes;
             self.rounds += u64::from(job.level0_bytes > 0.0);
+            if job.plan.output_level == 0 {
+                self.merged += job.plan.input_files().count() as u64 - 1;
+            }
             self.tree.finish(&job.plan);
             self.install(Change::Compaction);
         }
@@ -623,7 +681,10 @@ impl Sim<'_> {
             level0: Level0Facts {
                 files: files.len() as f64 + flushing,
                 rounds: self.rounds,
+                merged: self.merged,
                 file_bytes: p.write_buffer_size as f64,
+                volume: self.tree.version.level_bytes(0) as f64
+                    + flushing * p.write_buffer_size as f64,
                 relief: self.relief(),
                 trigger,
                 stop: p.stop_trigger,
@@ -683,8 +744,8 @@ mod tests {
         let smooth = of(ThrottlePolicy::Smooth);
         assert_eq!(smooth.even.below_half, 0, "{:?}", smooth.even);
         assert!(smooth.stopped_seconds < 0.5, "{}", smooth.stopped_seconds);
-        // Stop and go carries more of an overload tenfold (docs/experiments/write-control.md).
-        assert!(smooth.even.mean >= 0.85 * old.even.mean);
+        // Stop and go carries a little more of an overload tenfold (docs/experiments/write-control.md).
+        assert!(smooth.even.mean >= 0.9 * old.even.mean);
     }
 
     #[test]
@@ -742,6 +803,21 @@ mod tests {
                 n.2 + u32::from(o.2),
             )
         })
+    }
+
+    /// Sets that swung by 0.38, 0.44 and 0.40 under rules of before: the first because files that compactions within level 0 took off made no
+    /// room, the others because nothing but those ran for a minute, until one compaction took two gigabytes out.
+    #[test]
+    fn sets_that_once_swung_do_not_any_more() {
+        for seed in [4919, 278, 303] {
+            let o = run_settled(&random_params(seed, ThrottlePolicy::Smooth));
+            assert!(
+                o.swing < 0.1 && o.least > 0.5,
+                "{seed}: {} {}",
+                o.swing,
+                o.least
+            );
+        }
     }
 
     #[test]

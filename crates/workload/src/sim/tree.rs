@@ -87,6 +87,19 @@ impl Tree {
         self.apply(&edit);
     }
 
+    /// Drops the tables below level 0 that lie in the lower half of the keys and are not being compacted.
+    pub(super) fn drop_lower_half(&mut self) {
+        let mut edit = VersionEdit::new();
+        for level in 1..self.version.num_levels() {
+            for file in self.version.files(level) {
+                if key_of(&file.largest) < KEY_SPACE / 2 && !file.is_being_compacted() {
+                    edit.delete_file(level as u32, file.number);
+                }
+            }
+        }
+        self.apply(&edit);
+    }
+
     /// Returns what is left of `bytes` of evenly spread updates of a part of the keys once each key is there once.
     fn distinct(&self, bytes: f64, part: f64) -> u64 {
         let room = (self.data_bytes * part).max(1.0);
