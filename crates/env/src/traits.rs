@@ -397,6 +397,11 @@ pub trait Executor: Send + Sync {
     fn help(&self) -> bool {
         false
     }
+    /// Runs the oldest job of a class on the caller's thread, if one waits and all threads of the class are taken; returns
+    /// whether it did. For a job that lets others go first.
+    fn lend(&self, _class: JobClass) -> bool {
+        false
+    }
     /// Calls `tick` every `period` on a thread that it may share with other timers, until it returns
     /// false or the returned guard is dropped (which waits for a tick that runs). `name` says what it
     /// is for. A manual executor starts nothing.

@@ -54,31 +54,37 @@ impl<'a> Compactor<'a> {
             self.lsm.schedule(&mut state);
             job
         };
-        if let Some(job) = job {
-            let mut result = self.run_caught(&job);
-            if result.as_ref().is_err_and(is_mismatch) {
-                // What was written contradicts what was read: once may be a fault of the memory.
-                let again = self.run_caught(&job);
-                result = again.map_err(|e| match is_mismatch(&e) {
-                    true => e.with_severity(Severity::Fatal),
-                    false => e,
-                });
-            }
-            // Before the plan ends: the same plan is not to be picked again at once.
-            match result {
-                Ok(_) => self.lsm.work_succeeded(Place::Compaction),
-                Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
-                // Nothing is wrong, and it is due again once compactions go on.
-                Err(e) if is_aborted(&e) => {}
-                Err(_) if self.lsm.stopping() => {}
-                Err(e) => {
-                    let files = job.plan.input_files().cloned().collect();
-                    self.lsm.set_error_of(files, &e);
-                }
-            }
-            self.end(&job);
-            self.lsm.c.resources.release_space(room_for(&job.plan));
+        if let Some(mut job) = job {
+            job.gives_way = true;
+            self.run_begun(&job);
         }
+    }
+
+    /// Runs a background job that was begun, reports what goes wrong, and ends it.
+    pub(super) fn run_begun(&self, job: &CompactionJob) {
+        let mut result = self.run_caught(job);
+        if result.as_ref().is_err_and(is_mismatch) {
+            // What was written contradicts what was read: once may be a fault of the memory.
+            let again = self.run_caught(job);
+            result = again.map_err(|e| match is_mismatch(&e) {
+                true => e.with_severity(Severity::Fatal),
+                false => e,
+            });
+        }
+        // Before the plan ends: the same plan is not to be picked again at once.
+        match result {
+            Ok(_) => self.lsm.work_succeeded(Place::Compaction),
+            Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
+            // Nothing is wrong, and it is due again once compactions go on.
+            Err(e) if is_aborted(&e) => {}
+            Err(_) if self.lsm.stopping() => {}
+            Err(e) => {
+                let files = job.plan.input_files().cloned().collect();
+                self.lsm.set_error_of(files, &e);
+            }
+        }
+        self.end(job);
+        self.lsm.c.resources.release_space(room_for(&job.plan));
         self.lsm.purge_obsolete();
     }
 
@@ -98,6 +104,16 @@ impl<'a> Compactor<'a> {
         done.unwrap_or_else(|panic| Err(panicked("compaction", &*panic)))
     }
 
+    /// Returns whether nothing keeps compactions in the background from beginning.
+    pub(super) fn may_begin(&self, state: &DbState) -> bool {
+        !state.jobs.has_exclusive()
+            && !state.jobs.are_paused()
+            && !state.ends()
+            && !self.lsm.switches.all_are_off()
+            && !state.trouble.stops_work()
+            && !state.trouble.holds(Place::Compaction)
+    }
+
     /// The next compaction of the family that has waited longest and may write; if there is none, why
     /// one was held back.
     fn next_job(
@@ -105,14 +121,7 @@ impl<'a> Compactor<'a> {
         state: &mut DbState,
         short: &ShortDirs,
     ) -> (Option<CompactionJob>, Option<Error>) {
-        if state.jobs.has_exclusive()
-            || state.jobs.are_paused()
-            || state.ends()
-            || self.lsm.switches.all_are_off()
-        {
-            return (None, None);
-        }
-        if state.trouble.stops_work() || state.trouble.holds(Place::Compaction) {
+        if !self.may_begin(state) {
             return (None, None);
         }
         let (mut held, mut refusal) = (Vec::new(), None);
@@ -217,6 +226,7 @@ impl<'a> Compactor<'a> {
             id,
             max_subcompactions: 0,
             blob_gc: BlobGcChoice::default(),
+            gives_way: false,
             canceled: None,
             trim: None,
             told: None,
@@ -267,7 +277,7 @@ fn level0_bytes(plan: &CompactionPlan, settings: &FamilySettings) -> u64 {
 }
 
 /// Bytes that a plan may write at most.
-fn room_for(plan: &CompactionPlan) -> u64 {
+pub(super) fn room_for(plan: &CompactionPlan) -> u64 {
     if plan.is_trivial_move || plan.only_deletes {
         0
     } else {

@@ -38,6 +38,8 @@ const READAHEAD_MAX: u64 = 512 << 10;
 const CHECK_EVERY: u64 = 1024;
 /// The same if user code sees every entry, which may take its time.
 const CHECK_EVERY_FILTERED: u64 = 16;
+/// Bytes of keys and values between two such looks at most.
+const CHECK_BYTES: usize = 256 << 10;
 
 /// A plan that is being carried out.
 pub(crate) struct CompactionJob {
@@ -52,6 +54,8 @@ pub(crate) struct CompactionJob {
     pub max_subcompactions: u32,
     /// Says what becomes of values in old blob files, if a caller said so.
     pub blob_gc: BlobGcChoice,
+    /// Lets more urgent work go first; not what a caller waits for.
+    pub gives_way: bool,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
     /// Versions that go, whoever sees them.
@@ -184,7 +188,12 @@ impl<'a> CompactionRun<'a> {
             Ok(times) => self.rewrite(&times),
             Err(e) => Rewritten::failed(e),
         };
-        let micros = (clock.monotonic_nanos() - started) / 1000;
+        let mut nanos = clock.monotonic_nanos() - started;
+        if done.parts == 1 {
+            // Where there are several, the others went on.
+            nanos = nanos.saturating_sub(done.work.paused.nanos);
+        }
+        let micros = nanos / 1000;
         let files: Vec<NewFile> = done.tables.iter().map(|t| t.file.clone()).collect();
         if done.result.is_ok() {
             done.result = self.install(edit, &done, &files);
@@ -347,8 +356,10 @@ impl<'a> CompactionRun<'a> {
         range.work.entries_out = range.outputs.entries();
         range.work.dropped_ranges = range.outputs.dropped_ranges();
         range.work.io = range.outputs.io_nanos();
+        let paused = range.work.paused;
         if let Some(began) = cpu_began {
-            range.work.cpu_micros = clock.thread_cpu_nanos().saturating_sub(began) / 1000;
+            let cpu = clock.thread_cpu_nanos().saturating_sub(began);
+            range.work.cpu_micros = cpu.saturating_sub(paused.cpu_nanos) / 1000;
         }
         let files: Vec<NewFile> = range.outputs.files().cloned().collect();
         let done = PartDone {
@@ -357,7 +368,7 @@ impl<'a> CompactionRun<'a> {
             files: &files,
             blobs: &range.blobs,
             work: &range.work,
-            elapsed_micros: (self.lsm.c.env.clock.monotonic_nanos() - started) / 1000,
+            elapsed_micros: (clock.monotonic_nanos() - started).saturating_sub(paused.nanos) / 1000,
         };
         self.lsm.reporter.note_part_end(job, &done);
         result
@@ -416,8 +427,7 @@ impl<'a> CompactionRun<'a> {
             counts: job.is_heard(&self.lsm.reporter),
         };
         let mut iter = CompactionIter::new(input, settings);
-        let outputs = &mut range.outputs;
-        let result = self.write_range(range.start, &mut iter, outputs);
+        let result = self.write_range(range, &mut iter);
         range.work.entries_in = iter.input_entries();
         range.work.dropped = iter.dropped();
         range.work.counts = iter.counts();
@@ -435,14 +445,10 @@ impl<'a> CompactionRun<'a> {
         Ok(())
     }
 
-    /// Hands what an iterator yields from `start` on to the outputs.
-    fn write_range(
-        &self,
-        start: Option<&[u8]>,
-        iter: &mut CompactionIter,
-        outputs: &mut Placed<'_>,
-    ) -> Result<()> {
-        match start {
+    /// Hands what an iterator yields from the start of a range on to its outputs.
+    fn write_range(&self, range: &mut Range<'_>, iter: &mut CompactionIter) -> Result<()> {
+        let outputs = &mut range.outputs;
+        match range.start {
             None => iter.seek_to_first()?,
             Some(key) => iter.seek(key)?,
         }
@@ -451,12 +457,19 @@ impl<'a> CompactionRun<'a> {
             false => CHECK_EVERY,
         };
         let (mut n, mut read) = (0u64, 0u64);
+        let mut bytes = 0usize;
         while iter.valid() {
+            bytes += iter.key().len() + iter.value().len();
             outputs.add(iter.key(), iter.value(), iter.ranges())?;
             iter.next()?;
             n += 1;
-            if n.is_multiple_of(every) {
+            if n.is_multiple_of(every) || bytes >= CHECK_BYTES {
+                bytes = 0;
                 self.check_on()?;
+                if range.part == 0 {
+                    // The others have threads of their own beside those of jobs.
+                    self.job.give_way(self.lsm, &mut range.work.paused);
+                }
                 let now = iter.input_entries().unwrap_or(n);
                 self.job.progress.add(now.saturating_sub(read));
                 read = now;

@@ -6,6 +6,7 @@ mod blob_gc;
 mod blob_meter;
 mod compactor;
 mod files;
+mod giving_way;
 mod iterator;
 mod job;
 mod manual;

@@ -1,6 +1,7 @@
 //! Describes what a compaction did, by part and in sum, for statistics and listeners.
 
 use super::balance::Dropped;
+use super::giving_way::Paused;
 use super::iterator::ReadCounts;
 use crate::core::NewTable;
 use crate::listener::CompactionStats;
@@ -27,6 +28,8 @@ pub(super) struct Work {
     pub io: IoNanos,
     /// Bytes of the records of blob files whose values moved.
     pub relocated: u64,
+    /// How long more urgent work went first.
+    pub paused: Paused,
 }
 
 impl Default for Work {
@@ -41,6 +44,7 @@ impl Default for Work {
             counts: ReadCounts::default(),
             io: IoNanos::default(),
             relocated: 0,
+            paused: Paused::default(),
         }
     }
 }
@@ -57,6 +61,7 @@ impl Work {
         self.counts.add(&other.counts);
         self.io.add(&other.io);
         self.relocated += other.relocated;
+        self.paused.add(other.paused);
     }
 
     /// Deletions that were not needed any more, as RocksDB counts them.

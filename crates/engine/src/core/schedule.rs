@@ -2,6 +2,7 @@
 
 use super::background_error::Place;
 use super::state::{DbState, FamilyState};
+use super::urgent::is_any_urgent;
 use super::{BackgroundWork, Lsm};
 use spanlith_base::{Error, Result, Severity, callbacks};
 use spanlith_env::JobClass;
@@ -35,8 +36,19 @@ impl Lsm {
         wanted.max(1) as usize
     }
 
-    /// Queues flushes and compactions as far as there is work and room for them.
+    /// Queues flushes and compactions as far as there is work and room for them, and asks a compaction that runs to give way
+    /// where urgent work found no room.
     pub(crate) fn schedule(&self, state: &mut DbState) {
+        self.queue_jobs(state);
+        if state.jobs.compactions_running() > 0
+            && self.options().own.preemptible_compaction
+            && is_any_urgent(state, self.c.options.atomic_flush)
+        {
+            self.switches.ask_way();
+        }
+    }
+
+    fn queue_jobs(&self, state: &mut DbState) {
         let stopped = state.jobs.are_paused() || state.trouble.stops_work();
         if !state.life.runs() || stopped || self.c.read_only {
             return;

@@ -1,5 +1,5 @@
 //! Which work may not begin or go on, by order of a caller: compactions that he called off, and all of it once he closes
-//! the database. Jobs look at it for each entry, without a lock.
+//! the database; and whether compactions that run are to give way. Jobs look at it every few entries, without a lock.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -13,6 +13,8 @@ pub(crate) struct WorkSwitches {
     manual_disabled: AtomicI64,
     /// How often all compactions were aborted and not resumed.
     aborted: AtomicU64,
+    /// Work is urgent and has no thread. A hint: whoever takes it looks at the state.
+    gives_way: AtomicBool,
 }
 
 impl WorkSwitches {
@@ -63,6 +65,17 @@ impl WorkSwitches {
         before.is_ok_and(|n| n <= 1)
     }
 
+    /// Asks the compactions that run to let urgent work go first.
+    pub(crate) fn ask_way(&self) {
+        self.gives_way.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the caller is asked to; nobody else is then.
+    #[inline]
+    pub(crate) fn take_way(&self) -> bool {
+        self.gives_way.load(Ordering::Relaxed) && self.gives_way.swap(false, Ordering::Acquire)
+    }
+
     /// Returns whether no compaction may begin or go on.
     #[inline]
     pub(crate) fn all_are_off(&self) -> bool {
@@ -73,6 +86,15 @@ impl WorkSwitches {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_compaction_takes_the_request_to_give_way() {
+        let s = WorkSwitches::default();
+        assert!(!s.take_way());
+        s.ask_way();
+        s.ask_way();
+        assert!(s.take_way() && !s.take_way());
+    }
 
     #[test]
     fn each_order_has_to_be_taken_back_and_needless_enabling_counts_for_manual_ones_only() {

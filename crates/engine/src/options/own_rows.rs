@@ -95,6 +95,12 @@ options! {
         /// busy, so that writes are slowed down sooner. The threads are the process's: databases that are open together have
         /// the largest value, until the process ends. Linux only.
         fixed compaction_nice: u64 = 0, in 0..=19;
+        /// Has a compaction that runs give way: where writers would soon be delayed because level 0 has as many files as
+        /// `level0_slowdown_writes_trigger`, or stopped because one more full memtable has no room, and no thread is free for
+        /// the compaction or the flush that would help, the thread of the running compaction does that first, at the end of a block, and then
+        /// goes on. Compactions out of level 0 give way to flushes only, those that a caller waits for to nothing. Deep
+        /// compactions hold their files for longer.
+        mutable preemptible_compaction: bool = false;
         // Asynchronous requests.
 
         /// Says who carries out asynchronous requests: whoever waits for one, and few threads for the others (`inline`);

@@ -176,6 +176,13 @@ const OWN_DB: &[(&str, Row)] = &[
     ),
     ("write_throttle_policy", Unseen(PACE)),
     ("stage1_floor_rate", Unseen(PACE)),
+    (
+        "preemptible_compaction",
+        Elsewhere(
+            include_str!("giving_way.rs"),
+            "a_deep_compaction_lets_flushes_and_level_0_go_first",
+        ),
+    ),
 ];
 
 const PACE: &str =

@@ -32,6 +32,7 @@ mod examples;
 mod families;
 mod fault;
 mod files;
+mod giving_way;
 mod golden;
 mod idle;
 mod import;

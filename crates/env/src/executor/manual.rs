@@ -103,6 +103,10 @@ impl Executor for ManualExecutor {
         self.run_one()
     }
 
+    fn lend(&self, class: JobClass) -> bool {
+        self.run_one_of(class)
+    }
+
     fn periodic(
         &self,
         _name: &str,

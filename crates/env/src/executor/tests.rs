@@ -447,3 +447,25 @@ fn a_lowered_thread_starts_no_thread_of_another_class() {
     executor.spawn(JobClass::Low, Box::new(job));
     assert_eq!([told.recv().unwrap(), told.recv().unwrap()], [before; 2]);
 }
+
+#[test]
+fn a_job_is_lent_a_thread_where_all_of_its_class_are_taken() {
+    let executor = ThreadExecutor::new();
+    assert!(!executor.lend(JobClass::High), "nothing waits");
+    let (begun, has_begun) = channel();
+    let (end, ends) = sync_channel::<()>(0);
+    let busy = move || {
+        begun.send(()).unwrap();
+        ends.recv().unwrap();
+    };
+    executor.spawn(JobClass::High, Box::new(busy));
+    has_begun.recv().unwrap();
+    let ran_on = Arc::new(Mutex::new(None));
+    let note = ran_on.clone();
+    let second = move || *note.lock().unwrap() = Some(std::thread::current().id());
+    executor.spawn(JobClass::High, Box::new(second));
+    assert!(!executor.lend(JobClass::Low), "of another class");
+    assert!(executor.lend(JobClass::High) && !executor.lend(JobClass::High));
+    assert_eq!(*ran_on.lock().unwrap(), Some(std::thread::current().id()));
+    end.send(()).unwrap();
+}

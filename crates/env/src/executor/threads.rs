@@ -369,6 +369,20 @@ impl Executor for ThreadExecutor {
         false
     }
 
+    fn lend(&self, class: JobClass) -> bool {
+        let pool = self.pool(class);
+        let job = {
+            let mut state = pool.state.lock();
+            pool.grow(&mut state);
+            // A thread that was woken for a job is idle until it has taken it.
+            match state.queue.len() > state.idle {
+                true => state.queue.pop_front(),
+                false => None,
+            }
+        };
+        job.map(run).is_some()
+    }
+
     fn periodic(
         &self,
         _name: &str,
