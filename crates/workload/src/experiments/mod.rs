@@ -12,6 +12,7 @@ mod on_device;
 pub mod outcome;
 mod run;
 mod separation;
+mod steady;
 mod x_sd_1;
 mod x_sd_10;
 mod x_sd_11;
@@ -33,11 +34,18 @@ mod x_tr_3;
 mod x_tr_4;
 mod x_wc_1;
 mod x_wc_10;
+mod x_wc_11;
+mod x_wc_12;
+mod x_wc_13;
+mod x_wc_14;
 mod x_wc_15;
+mod x_wc_16;
+mod x_wc_17;
 mod x_wc_2;
 mod x_wc_3;
 mod x_wc_4;
 mod x_wc_5;
+mod x_wc_6;
 mod x_wc_7;
 mod x_wc_8;
 mod x_wc_9;
@@ -174,11 +182,18 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_wc_3::ENTRY,
     x_wc_4::ENTRY,
     x_wc_5::ENTRY,
+    x_wc_6::ENTRY,
     x_wc_7::ENTRY,
     x_wc_8::ENTRY,
     x_wc_9::ENTRY,
     x_wc_10::ENTRY,
+    x_wc_11::ENTRY,
+    x_wc_12::ENTRY,
+    x_wc_13::ENTRY,
+    x_wc_14::ENTRY,
     x_wc_15::ENTRY,
+    x_wc_16::ENTRY,
+    x_wc_17::ENTRY,
     x_wl_1::ENTRY,
     x_wl_2::ENTRY,
     x_wl_3::ENTRY,
@@ -289,6 +304,12 @@ mod tests {
     #[test]
     fn large_batches_wait_for_their_bytes_and_no_longer() {
         assert_eq!(failed("X-WC-15", 0.1), [] as [String; 0]);
+    }
+
+    /// The same.
+    #[test]
+    fn mishaps_are_no_reason_to_stand_still() {
+        assert_eq!(failed("X-WC-16", 0.3), [] as [String; 0]);
     }
 
     #[test]
