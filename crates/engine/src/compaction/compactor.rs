@@ -172,11 +172,11 @@ impl<'a> Compactor<'a> {
                         .resources
                         .reserve_space(&f.family, room_for(&plan)) =>
                 {
-                    f.compaction.put_off();
+                    self.lsm.put_off_compaction(state, id);
                 }
                 Some(plan) => return self.start(state, id, plan),
                 // Nothing can run now; what is due is looked at again after the next install.
-                None => f.compaction.put_off(),
+                None => self.lsm.put_off_compaction(state, id),
             }
         }
         None

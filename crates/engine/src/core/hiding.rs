@@ -4,11 +4,19 @@
 //! A value that is overwritten stays until a compaction meets both entries. How many entries of upper levels
 //! hide an older value depends on the load: none while new keys are inserted, nearly all while old ones are
 //! overwritten. Compactions measure it: bytes that became garbage by each byte that their upper inputs
-//! refer to. The mean of the last compactions is what is expected of those to come.
+//! refer to. What the last of them found, or the mean of the last ones if that is more, is what a compaction expects of its own
+//! inputs, for which it empties files beforehand.
+//!
+//! For the pace of writers each newer entry counts as one that hides an older value: a load of new keys may turn into one of
+//! overwrites at any moment, and a writer is several memtables further before a compaction shows it. Memtables count as upper
+//! levels do: their tables will stand beside what they replace. They are taken as full, since a
+//! writer is not asked again before one is, but as no more than the target's share: smaller memtables would have to bound the rest.
 //!
 //! From halfway between `kvsep_space_target` and `kvsep_space_max` on, and not before one and a half times the
-//! former, writers are delayed as by debt between RocksDB's soft and hard limits, ever more but never stopped: collection itself may fail.
+//! former, writers are delayed as by debt between RocksDB's soft and hard limits, ever more, and above `kvsep_space_max` they wait,
+//! as long as a flush or a compaction is to come that changes it, and not otherwise.
 
+use super::state::FamilyState;
 use crate::picker::BlobSpace;
 use crate::version::{BlobBudget, Version};
 use spanlith_pace::SpaceFacts;
@@ -16,9 +24,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Parts that the share is counted in.
 const PARTS: f64 = 1e6;
-
-/// Share of the debt between the soft and the hard limit that waste comes to at most.
-const DEBT_MAX: f64 = 0.95;
 
 /// The share of bytes referred to by upper levels that hide as many of older values.
 #[derive(Default)]
@@ -34,7 +39,8 @@ impl Hiding {
             return;
         }
         let now = (garbage as f64 / referred as f64).min(1.0);
-        let mean = (self.share() + now) / 2.0;
+        // Upwards at once: after a load of new keys the first overwrites would else go unseen for several compactions.
+        let mean = f64::midpoint(self.share(), now).max(now);
         self.parts.store((mean * PARTS) as u64, Ordering::Relaxed);
     }
 
@@ -44,28 +50,51 @@ impl Hiding {
     }
 }
 
-/// The debt, between the two limits, that the wasted space of blob files comes to; 0 if it is within bounds or if the
-/// limits are off.
+/// What adds to the garbage of a version, and whether anything is to come that takes some away.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pressure {
+    /// Bytes of memtables whose values go to blob files, about.
+    memtables: u64,
+    /// A flush or a compaction is to come.
+    is_moving: bool,
+}
+
+impl Pressure {
+    /// Of a family, as it is.
+    pub(super) fn of(f: &FamilyState, budget: BlobBudget) -> Self {
+        let sealed: u64 = f.imm.iter().map(|i| i.mem.data_bytes()).sum();
+        let (blobs, tables) = (f.version.blob_bytes(), f.version.total_size());
+        // Values that stay in tables hide nothing that is in blob files.
+        let apart = blobs as f64 / (blobs + tables).max(1) as f64;
+        let memtables = (sealed + f.settings.options.write_buffer_size) as f64 * apart;
+        Self {
+            memtables: memtables.min(budget.target * blobs as f64) as u64,
+            is_moving: f.compaction.is_coming() || !f.imm.is_empty(),
+        }
+    }
+}
+
+/// The debt, up to the second of the two limits, that the wasted space of blob files comes to; 0 if it is within bounds, if
+/// nothing is to come that changes it, or if the limits are off.
 pub(super) fn debt_of_space(
     version: &Version,
     budget: BlobBudget,
-    hiding: &Hiding,
+    pressure: Pressure,
     (soft, hard): (u64, u64),
 ) -> u64 {
     if soft == 0 || hard <= soft {
         return 0;
     }
-    let wasted = BlobSpace::of(version).wasted(hiding.share());
-    let excess = excess(wasted, budget);
-    match excess > 0.0 {
-        true => soft + ((hard - soft) as f64 * excess.min(DEBT_MAX)) as u64,
+    let excess = excess(BlobSpace::of(version).wasted(pressure.memtables), budget);
+    match excess > 0.0 && pressure.is_moving {
+        true => soft + ((hard - soft) as f64 * excess.min(1.0)) as u64,
         false => 0,
     }
 }
 
 /// Garbage of blob files, known and expected, and the budget of it, for the policy `smooth`.
-pub(super) fn garbage(version: &Version, budget: BlobBudget, hiding: &Hiding) -> SpaceFacts {
-    let wasted = BlobSpace::of(version).wasted(hiding.share());
+pub(super) fn garbage(version: &Version, budget: BlobBudget, pressure: Pressure) -> SpaceFacts {
+    let wasted = BlobSpace::of(version).wasted(pressure.memtables);
     let in_parts = |share: f64| (share * PARTS) as u64;
     SpaceFacts {
         used: in_parts(wasted),
@@ -112,10 +141,10 @@ mod tests {
         // Nothing was merged.
         hiding.note(0, 10);
         assert_eq!(hiding.share(), 0.0);
-        for _ in 0..8 {
-            hiding.note(1000, 900);
-        }
+        hiding.note(1000, 900);
         assert!((hiding.share() - 0.9).abs() < 0.01, "{}", hiding.share());
+        hiding.note(1000, 500);
+        assert!((hiding.share() - 0.7).abs() < 0.01, "{}", hiding.share());
         // More garbage than was referred to above came of other levels.
         hiding.note(10, 1000);
         assert!(hiding.share() <= 1.0);

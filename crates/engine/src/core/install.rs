@@ -2,7 +2,7 @@
 
 use super::catalog::Urgency;
 use super::gate;
-use super::hiding::debt_of_space;
+use super::hiding::{Pressure, debt_of_space};
 use super::level0_shape::is_dynamic;
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
@@ -289,6 +289,26 @@ impl Lsm {
         let is_automatic = !f.settings.options.disable_auto_compactions;
         let is_due = is_automatic && f.wants_compaction(&self.times, &self.options());
         f.compaction.set_due(is_due);
+        let threshold = mark_threshold(f);
+        f.compaction.set_mark_threshold(threshold);
+        let threshold = state
+            .families
+            .values()
+            .map(|f| f.compaction.mark_threshold())
+            .min();
+        self.c
+            .snapshots
+            .set_threshold(threshold.unwrap_or(u64::MAX));
+        let worst = self.judge_stall(state, id);
+        PaceControl::of(self).follow(state, id, targets.base_level);
+        self.set_gate(state, worst);
+    }
+
+    /// Stall condition of a family as it is now; returns that of the family that is worst off.
+    fn judge_stall(&self, state: &mut DbState, id: u32) -> StallCondition {
+        let Some(f) = state.family_mut(id) else {
+            return worst_stall(state);
+        };
         let input = stall_input(f);
         let condition = match stall_condition(&input) {
             // Level 0 and debt only pace.
@@ -300,17 +320,7 @@ impl Lsm {
             condition => condition,
         };
         let before = std::mem::replace(&mut f.stall, condition);
-        let threshold = mark_threshold(f);
-        f.compaction.set_mark_threshold(threshold);
         let own = f.stall;
-        let threshold = state
-            .families
-            .values()
-            .map(|f| f.compaction.mark_threshold())
-            .min();
-        self.c
-            .snapshots
-            .set_threshold(threshold.unwrap_or(u64::MAX));
         let worst = worst_stall(state);
         // The rate follows the family that is worst off.
         if own.severity() == worst.severity() {
@@ -319,8 +329,21 @@ impl Lsm {
         if let Some(f) = state.family(id) {
             self.reporter.note_stall(f, before, || self.throttle.rate());
         }
-        PaceControl::of(self).follow(state, id, targets.base_level);
-        self.set_gate(state, worst);
+        worst
+    }
+
+    /// A compaction that was due cannot run for now: writers that wait for the space that it would give back go on, unless
+    /// something else is to come.
+    pub(crate) fn put_off_compaction(&self, state: &mut DbState, id: u32) {
+        let Some(f) = state.family_mut(id) else {
+            return;
+        };
+        f.compaction.put_off();
+        if f.stall != StallCondition::Normal && f.settings.levels.blob_budget.is_some() {
+            let worst = self.judge_stall(state, id);
+            self.set_gate(state, worst);
+            self.state.notify_all();
+        }
     }
 
     /// Slows writers down by other rules, or at other rates, from now on. Requires: the state mutex.
@@ -377,7 +400,7 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let budget = f.settings.levels.blob_budget;
     let budget = budget.filter(|_| f.settings.levels.is_leveled());
     let space = budget.map_or(0, |b| {
-        debt_of_space(&f.version, b, &f.family.hiding, limits)
+        debt_of_space(&f.version, b, Pressure::of(f, b), limits)
     });
     StallInput {
         immutable_count: f.imm.len(),

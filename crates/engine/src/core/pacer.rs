@@ -5,7 +5,7 @@
 //! waits. Families are paced apart: a hot one does not slow the others.
 
 use super::background_error::Place;
-use super::hiding::garbage;
+use super::hiding::{Pressure, garbage};
 use super::level0_shape::ShapeState;
 use super::progress::FlushProgress;
 use super::space_room::space_facts;
@@ -344,7 +344,7 @@ impl<'a> PaceControl<'a> {
         let budget = f.settings.levels.blob_budget;
         let budget = budget.filter(|_| is_smooth && f.settings.levels.is_leveled());
         f.pace.garbage = budget.map_or_else(SpaceFacts::default, |budget| {
-            garbage(&f.version, budget, &f.family.hiding)
+            garbage(&f.version, budget, Pressure::of(f, budget))
         });
         if is_smooth && let Some(f) = state.family(id) {
             self.decide(state, f);

@@ -143,7 +143,7 @@ options! {
         /// rewritten for it. A smaller share costs more writes.
         mutable kvsep_space_target: f64 = 0.10, in 0.01..=0.9;
         /// With `kvsep_gc=budget`: share of garbage above which collection goes before all other
-        /// compactions.
+        /// compactions, and writers wait for it as long as one is to come.
         mutable kvsep_space_max: f64 = 0.22, in 0.01..=1.0;
         // Space.
 

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 /// Share of the target that collection comes down to, so that it does not begin again at once.
 const DOWN_TO: f64 = 0.8;
-/// Share of all bytes that the live bytes of victims may have, so that what is written before their files
-/// go does not itself exceed the target; one victim is always allowed.
+/// Share of all bytes that the live bytes of the files emptied by one compaction may have, so that what is written
+/// before their files go does not itself exceed the target; one file is always allowed.
 const LIVE_MAX: f64 = 0.05;
 /// Share of garbage from which on any compaction relocates what it meets of a file.
 const PASSIVE_FROM: f64 = 0.5;
@@ -67,10 +67,10 @@ impl BlobSpace {
         self.garbage as f64 > share * self.total as f64
     }
 
-    /// The share of all bytes that is garbage, or will be once compactions meet it, if such a share of what upper levels
-    /// refer to hides as much.
-    pub(crate) fn wasted(&self, hides: f64) -> f64 {
-        (self.garbage as f64 + hides * self.upper as f64) / self.total.max(1) as f64
+    /// The share of all bytes that is garbage, or will be once compactions meet it, if all that upper levels refer to hides as
+    /// much, and so do so many bytes of memtables.
+    pub(crate) fn wasted(&self, memtables: u64) -> f64 {
+        (self.garbage + self.upper + memtables) as f64 / self.total.max(1) as f64
     }
 }
 
@@ -93,18 +93,20 @@ fn worth(file: &BlobFileMeta, tables: u64) -> f64 {
     file.garbage_bytes as f64 / (live + tables).max(1) as f64
 }
 
-/// The files to be emptied; none if the garbage, together with `coming` bytes that are about to be some,
-/// is within the target.
-pub(super) fn victims(version: &Version, budget: BlobBudget, coming: u64) -> BlobFileSet {
+/// Chooses the files to be emptied, those first that give back most: as many as bring garbage, together with `coming`
+/// bytes that are about to be some, down below the target if it is above, and those of which such a share is garbage.
+fn choose(version: &Version, budget: BlobBudget, coming: u64, from: f64) -> BlobFileSet {
     let mut space = BlobSpace::of(version);
     space.garbage += coming;
-    if !space.exceeds(budget.target) {
+    let is_due = space.exceeds(budget.target);
+    let is_bad = |f: &BlobFileMeta| f.garbage_bytes as f64 >= from * f.file.total_bytes as f64;
+    let mut files: Vec<_> = version.blob_files.values().collect();
+    files.retain(|f| f.garbage_bytes > 0 && (is_due || is_bad(f)));
+    if files.is_empty() {
         return BlobFileSet::new();
     }
     let tables = table_bytes(version);
     let of = |f: &BlobFileMeta| tables.get(&f.file.number).copied().unwrap_or(0);
-    let mut files: Vec<_> = version.blob_files.values().collect();
-    files.retain(|f| f.garbage_bytes > 0);
     files.sort_by(|a, b| {
         let order = worth(b, of(b)).partial_cmp(&worth(a, of(a)));
         order.unwrap_or(Ordering::Equal)
@@ -113,9 +115,12 @@ pub(super) fn victims(version: &Version, budget: BlobBudget, coming: u64) -> Blo
     let live_max = (LIVE_MAX * space.total as f64) as u64;
     let mut live = 0;
     for file in files {
+        let is_wanted = is_due && space.exceeds(DOWN_TO * budget.target);
+        if !is_wanted && !is_bad(file) {
+            continue;
+        }
         live += file.file.total_bytes - file.garbage_bytes;
-        let is_enough = !space.exceeds(DOWN_TO * budget.target);
-        if is_enough || (live > live_max && !chosen.is_empty()) {
+        if live > live_max && !chosen.is_empty() {
             break;
         }
         // Its live bytes are written again, its garbage goes.
@@ -126,16 +131,18 @@ pub(super) fn victims(version: &Version, budget: BlobBudget, coming: u64) -> Blo
     chosen
 }
 
+/// The files to be emptied by rewriting tables; none if the garbage is within the target.
+pub(super) fn victims(version: &Version, budget: BlobBudget) -> BlobFileSet {
+    match BlobSpace::of(version).exceeds(budget.target) {
+        true => choose(version, budget, 0, f64::INFINITY),
+        false => BlobFileSet::new(),
+    }
+}
+
 /// The files whose references any compaction relocates when it meets them; one that makes `coming` bytes of garbage
 /// empties as many as that takes.
 pub(crate) fn passive(version: &Version, budget: BlobBudget, coming: u64) -> BlobFileSet {
-    let mut files = victims(version, budget, coming);
-    for file in version.blob_files.values() {
-        if file.garbage_bytes as f64 >= PASSIVE_FROM * file.file.total_bytes as f64 {
-            files.insert(file.file.number);
-        }
-    }
-    files
+    choose(version, budget, coming, PASSIVE_FROM)
 }
 
 /// Returns whether a table refers to one of the files, as far as is known.
@@ -159,7 +166,7 @@ impl Picking<'_> {
     /// Tables that refer to victims, with their levels.
     pub(super) fn with_victims(&self) -> impl Iterator<Item = (usize, &Arc<FileMeta>)> {
         let budget = self.input.options.blob_budget;
-        let victims = budget.map_or_else(BlobFileSet::new, |b| victims(self.version(), b, 0));
+        let victims = budget.map_or_else(BlobFileSet::new, |b| victims(self.version(), b));
         let levels = match victims.is_empty() {
             true => 0,
             false => self.version().num_levels(),
