@@ -1,7 +1,7 @@
 //! The size from which values are separated, chosen by measured costs (`kvsep_mode=adaptive`).
 //!
-//! At the end of a flush, once a gibibyte was flushed or a minute has passed since the last time, the classes of
-//! sizes are looked at, by powers of two:
+//! At the end of a flush, once as many bytes were flushed as sixteen memtables hold (a gibibyte at most) or a minute has passed
+//! since the last time, the classes of sizes are looked at, by powers of two:
 //!
 //! ```text
 //!   gain = values × (bytes written if inline − bytes written if separated) × seconds a byte takes
@@ -26,8 +26,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rank of a lock under which nothing else is taken.
 const RANK: u8 = 90;
-/// Class of the threshold before anything is known: 2 KiB.
-const FIRST_CLASS: usize = 11;
+/// Class of the threshold before anything is known: 256 bytes. Loads, overwrites and gets of values in memory take less
+/// processor time with such values separated, and fewer bytes are written; scans and reads of a device take more
+/// (`docs/experiments/separation.md`), which is what moves the threshold up.
+const FIRST_CLASS: usize = 8;
 /// Smallest and largest class of the threshold: 128 bytes and 1 MiB.
 const CLASS_MIN: usize = 7;
 const CLASS_MAX: usize = 20;
@@ -38,7 +40,8 @@ const REFERENCE_BYTES: f64 = 34.0;
 const RECORD_BYTES: f64 = 52.0;
 /// Says what a byte takes as long as nothing was measured: 100 MB a second.
 const NANOS_PER_BYTE: f64 = 10.0;
-/// Bytes flushed, and nanoseconds, after one of which the threshold is looked at again.
+/// Memtables flushed, bytes flushed at most, and nanoseconds, after one of which the threshold is looked at again.
+const INTERVAL_MEMTABLES: u64 = 16;
 const INTERVAL_BYTES: u64 = 1 << 30;
 const INTERVAL_NANOS: u64 = 60_000_000_000;
 
@@ -64,6 +67,8 @@ impl SizeTally {
 pub(crate) struct TreeFacts {
     /// Bytes of tables and blob files together.
     pub total_bytes: u64,
+    /// Bytes of a memtable.
+    pub memtable_bytes: u64,
     /// Target of the base level, and growth from level to level.
     pub base_bytes: u64,
     pub growth: f64,
@@ -89,6 +94,12 @@ struct Costs {
 }
 
 impl TreeFacts {
+    /// Bytes of values after which the threshold is looked at again.
+    fn interval_bytes(&self) -> u64 {
+        let memtables = self.memtable_bytes.saturating_mul(INTERVAL_MEMTABLES);
+        memtables.min(INTERVAL_BYTES)
+    }
+
     fn costs(&self) -> Costs {
         let base = self.base_bytes.max(1) as f64;
         let growth = self.growth.max(2.0);
@@ -243,7 +254,7 @@ impl Adaptive {
         }
         let since = g.at_nanos.get_or_insert(now_nanos);
         let is_due = now_nanos.saturating_sub(*since) >= INTERVAL_NANOS
-            || g.tally.bytes.iter().sum::<u64>() >= INTERVAL_BYTES;
+            || g.tally.bytes.iter().sum::<u64>() >= facts.interval_bytes();
         if !is_due {
             return None;
         }
@@ -283,6 +294,7 @@ mod tests {
     fn facts() -> TreeFacts {
         TreeFacts {
             total_bytes: 10 << 30,
+            memtable_bytes: 64 << 20,
             base_bytes: 256 << 20,
             growth: 10.0,
             written_bytes: 6 << 30,
@@ -358,7 +370,8 @@ mod tests {
     #[test]
     fn it_is_looked_at_after_a_minute_or_a_gibibyte_and_tried_again_when_all_is_inline() {
         let adaptive = Adaptive::default();
-        assert_eq!(adaptive.threshold(), 2048);
+        assert_eq!(adaptive.threshold(), 256);
+        adaptive.class.store(11, Ordering::Relaxed);
         let none = BlobReadNumbers {
             by_class: [0; SIZE_CLASSES],
             timed: 0,
@@ -389,5 +402,25 @@ mod tests {
         // A gibibyte at once.
         let much = tally(&[(600, 2 << 20)]);
         assert!(adaptive.flushed(&much, read, 0, &facts()).is_some());
+    }
+
+    #[test]
+    fn sixteen_memtables_are_an_interval_as_long_as_they_hold_less_than_a_gibibyte() {
+        let of = |memtable_bytes| TreeFacts {
+            memtable_bytes,
+            ..facts()
+        };
+        assert_eq!(of(1 << 20).interval_bytes(), 16 << 20);
+        assert_eq!(of(1 << 40).interval_bytes(), 1 << 30);
+        let adaptive = Adaptive::default();
+        let reads = BlobReadNumbers {
+            by_class: [0; SIZE_CLASSES],
+            timed: 0,
+            nanos: 0,
+        };
+        let some = tally(&[(200, 1000)]);
+        assert_eq!(adaptive.flushed(&some, reads, 5, &of(20_000)), None);
+        assert!(adaptive.flushed(&some, reads, 6, &of(20_000)).is_some());
+        assert_eq!(adaptive.threshold(), 128);
     }
 }

@@ -138,6 +138,7 @@ impl Reporter {
         let blobs = || version.blob_files.values();
         let facts = TreeFacts {
             total_bytes: version.total_size() + blobs().map(|f| f.size()).sum::<u64>(),
+            memtable_bytes: settings.options.write_buffer_size,
             base_bytes: settings.options.max_bytes_for_level_base,
             growth: settings.options.max_bytes_for_level_multiplier,
             written_bytes: of_jobs(|j| j.written_bytes),

@@ -635,16 +635,16 @@ fn an_adaptive_threshold_goes_down_in_a_load_and_is_logged() {
     let db = db.family(family).open().unwrap();
     let threshold = || db.int_property("spanlith.separation-threshold").unwrap();
     let mut map = Map::new();
-    assert_eq!(threshold(), 2048);
+    assert_eq!(threshold(), 256);
     for round in 0..4u8 {
         for i in 0..20 {
-            put(&db, &mut map, u32::from(round) * 20 + i, 700, round);
+            put(&db, &mut map, u32::from(round) * 20 + i, 150, round);
         }
         clock.advance(std::time::Duration::from_secs(61));
         db.flush(true).unwrap();
     }
     // One class of sizes in a minute, down to the class of what is written.
-    assert_eq!(threshold(), 512);
+    assert_eq!(threshold(), 128);
     assert!(number(&db, "num-blob-files") > 0);
     check(&db, &map);
     db.default_cf()
@@ -655,7 +655,7 @@ fn an_adaptive_threshold_goes_down_in_a_load_and_is_logged() {
     let mut text = vec![0; log.size() as usize];
     log.read_at(0, &mut text).unwrap();
     let text = String::from_utf8_lossy(&text);
-    assert!(text.contains("values are separated from 1024 bytes on, from 2048 before"));
+    assert!(text.contains("values are separated from 128 bytes on, from 256 before"));
 }
 
 /// Policies by range of keys: a log out of the tree from 10 bytes on, an index never, the others as usual.
