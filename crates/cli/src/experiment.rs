@@ -280,6 +280,14 @@ fn text(o: &Outcome, paint: Paint) -> String {
     );
     for figure in &o.findings.figures {
         let _ = writeln!(out, "  {} ({})", figure.title, figure.unit);
+        if figure.is_course() {
+            let _ = writeln!(
+                out,
+                "    {} places: see --report or --json",
+                figure.places.len()
+            );
+            continue;
+        }
         let places = figure.places.iter().map(|p| term::width(p)).max();
         let wide = places.unwrap_or(0).max(8);
         for (n, place) in figure.places.iter().enumerate() {

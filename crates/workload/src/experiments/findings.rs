@@ -1,5 +1,8 @@
 //! Describes what a run found: figures with printed and measured numbers side by side, and checks.
 
+/// Places from which on a figure shows a course.
+const COURSE: usize = 20;
+
 /// Values of several runs, as median and extremes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
@@ -67,6 +70,11 @@ impl Figure {
             places: places.into_iter().map(Into::into).collect(),
             series: Vec::new(),
         }
+    }
+
+    /// Returns whether it shows a course with so many places that pages draw lines, and texts leave it out.
+    pub fn is_course(&self) -> bool {
+        self.places.len() >= COURSE
     }
 
     fn add(mut self, name: &str, printed: bool, values: &[Option<f64>]) -> Self {

@@ -52,7 +52,8 @@ impl Cost {
         }
     }
 
-    fn since(before: Self) -> Self {
+    /// From then up to now.
+    pub(super) fn since(before: Self) -> Self {
         let now = Self::now();
         Self {
             cpu: now.cpu - before.cpu,
@@ -164,9 +165,9 @@ pub(super) fn run_cell(
                 }
             }
         }
-        Ok(())
+        // What it leaves to be done is its own cost, too.
+        settle(store.as_ref())
     })?;
-    settle(store.as_ref())?;
     let over = phase(2, count, &mut || {
         for _ in 0..count {
             store.put(0, keys.set(rng.below(count)), values.next())?;

@@ -3,8 +3,10 @@
 use super::file_reads::{P4610, Reads, counted};
 use super::{Bench, Bound, Experiment, Figure, Findings, Result, Stores};
 use crate::generate::{Keys, Rng, Shuffle, Values};
+use crate::store::{Direction, Store, StoreOptions};
 use spanlith::options::{CfOptions, CompressionType};
 use spanlith::{Db, ReadOptions};
+use std::time::Instant;
 
 /// The entry of the table.
 pub const ENTRY: Experiment = Experiment {
@@ -15,10 +17,13 @@ pub const ENTRY: Experiment = Experiment {
     setup: "values of 1, 4 and 16 KB, all in blob files, 64 MB of each size, put once in random order with a memtable of a \
             sixtieth of them, so that neighbours lie in different files; then scans of 10, 100 and 1000 from random keys. \
             Reads of files are counted by an I/O trace. The time on an Intel P4610 is calculated: 77 us a read, 3.2 GB/s, \
-            ten reads at a time.",
+            ten reads at a time. Then, on the device that the directory is on, or on an emulated one: the values of 16 KB again, with direct \
+            reads and no cache for values, in each store, and the time of scans of 100 in turn with single gets of the same \
+            values; indexes are in memory.",
     criterion: "scans of 100 values of 16 KB take at least 4 times as long on that device if values are read one by one; at most \
-                3 values of a scan of 100 are read alone; at most 1.6 times as many values are read as are shown by scans of 100",
-    stores: Stores::Ours,
+                3 values of a scan of 100 are read alone; at most 1.6 times as many values are read as are shown by scans of 100; on the \
+                device single gets take at least 4 times as long as a scan, and so does RocksDB's scan",
+    stores: Stores::RocksDbLike,
     run,
 };
 
@@ -108,9 +113,134 @@ fn measure(bench: &Bench<'_>, size: usize) -> Result<Row> {
     Ok(row)
 }
 
+/// Entries of a scan on the device, and scans.
+const SCAN: u64 = 100;
+const SCANS: u64 = 24;
+/// Bytes of its values.
+const DEVICE_VALUE: usize = 16_000;
+
+/// A store that is measured on the device, and what that came to.
+struct OnDevice {
+    label: String,
+    is_ours: bool,
+    store: Box<dyn Store>,
+    /// Seconds of scans, and of gets.
+    seconds: (f64, f64),
+}
+
+/// Loads the same values into all stores; nothing is compacted, so that neighbours lie in different files.
+fn load_on_device(bench: &Bench<'_>, count: u64) -> Result<Vec<OnDevice>> {
+    let memtable = count * DEVICE_VALUE as u64 / FLUSHES;
+    let options = StoreOptions {
+        options: format!(
+            "enable_blob_files=true;compression=kNoCompression;disable_auto_compactions=true;write_buffer_size={memtable};\
+             level0_slowdown_writes_trigger=1000;level0_stop_writes_trigger=1000;use_direct_reads=true"
+        ),
+        disable_wal: true,
+        ..StoreOptions::default()
+    };
+    let mut all = Vec::new();
+    for name in bench.stores() {
+        let label = name.short();
+        bench.step(&format!("{label}: load for direct reads"));
+        let store = bench.open(name, &options)?;
+        let (mut keys, order) = (Keys::new(KEY), Shuffle::new(count, bench.seed(1)));
+        let mut values = Values::incompressible(DEVICE_VALUE, bench.seed(2));
+        for n in 0..count {
+            store.put(0, keys.set(order.place(n)), values.next())?;
+        }
+        // Compactions are due for ever: nobody waits for them.
+        store.flush()?;
+        // Opens all files, and brings the tables into the block cache.
+        let first = keys.set(0).to_vec();
+        store.scan(
+            0,
+            &first,
+            Direction::Forward,
+            count as usize,
+            &mut |_, _| true,
+        )?;
+        all.push(OnDevice {
+            label,
+            is_ours: *name == crate::store::StoreName::Ours,
+            store,
+            seconds: (0.0, 0.0),
+        });
+    }
+    Ok(all)
+}
+
+/// Times scans and gets of the stores in turn.
+fn on_device(bench: &Bench<'_>, found: &mut Findings) -> Result<()> {
+    let count = bench.scaled(64 << 20, 8 << 20) / DEVICE_VALUE as u64;
+    let mut all = load_on_device(bench, count)?;
+    bench.step("scans of 100 from the device");
+    let (mut keys, mut rng) = (Keys::new(KEY), Rng::new(bench.seed(5)));
+    let mut value = Vec::new();
+    for _ in 0..SCANS {
+        let from = rng.below(count.saturating_sub(SCAN).max(1));
+        for one in &mut all {
+            let start = keys.set(from).to_vec();
+            let mut shown = 0;
+            let began = Instant::now();
+            one.store.scan(
+                0,
+                &start,
+                Direction::Forward,
+                SCAN as usize,
+                &mut |_, value| {
+                    shown += value.len();
+                    true
+                },
+            )?;
+            one.seconds.0 += began.elapsed().as_secs_f64();
+            let began = Instant::now();
+            for n in from..(from + SCAN).min(count) {
+                one.store.get(0, keys.set(n), &mut value)?;
+                shown = shown.saturating_sub(value.len());
+            }
+            one.seconds.1 += began.elapsed().as_secs_f64();
+            if shown != 0 {
+                return Err(super::Error::new(format!(
+                    "{}: gets and scans differ",
+                    one.label
+                )));
+            }
+        }
+    }
+    let mut figure = Figure::new(
+        "100 values of 16 KB from the device, direct reads",
+        "ms",
+        ["a scan", "single gets"],
+    );
+    let millis = |seconds: f64| seconds * 1000.0 / SCANS as f64;
+    let ours = all.iter().find(|one| one.is_ours).map(|one| one.seconds);
+    for one in &all {
+        let times = [millis(one.seconds.0), millis(one.seconds.1)];
+        figure = figure.all_measured(&one.label, &times);
+        let Some((scan, _)) = ours else { continue };
+        let (what, over) = match one.is_ours {
+            true => (
+                format!("{}, on the device: single gets over a scan", one.label),
+                one.seconds.1,
+            ),
+            false => (
+                format!("{}, on the device: its scan over ours", one.label),
+                one.seconds.0,
+            ),
+        };
+        found.check(what, Bound::AtLeast(4.0), over / scan);
+    }
+    found.figures.push(figure);
+    for one in all {
+        bench.discard(one.store)?;
+    }
+    Ok(())
+}
+
 fn run(bench: &Bench<'_>) -> Result<Findings> {
     let mut found = Findings::default();
-    bench.expect(SIZES.len() as u64);
+    bench.expect((SIZES.len() + bench.stores().len() + 1) as u64);
     let lengths = LENGTHS.map(|n| format!("scan of {n}"));
     let mut gain = Figure::new(
         "Time on the device, one by one over read ahead",
@@ -150,6 +280,7 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
         );
     }
     found.figures.extend([gain, alone, bytes]);
+    on_device(bench, &mut found)?;
     found.note(
         "A library that reads values one by one, as RocksDB's iterators do, makes as many reads as the first time has, each \
          of which waits for the one before.",

@@ -10,11 +10,13 @@ use std::fmt::Write;
 const WIDTH: f64 = 1080.0;
 const BAR: f64 = 15.0;
 const GAP: f64 = 12.0;
+/// Height of the names of series, and of each further line of them.
 const LEGEND: f64 = 26.0;
+const LEGEND_LINE: f64 = 18.0;
 /// Room for a number behind the longest bar.
 const NUMBER: f64 = 110.0;
 /// Colours of the style sheet for bars.
-const COLOURS: usize = 4;
+const COLOURS: usize = 6;
 
 /// A number with three significant digits, and no more than it has.
 pub fn short(value: f64) -> String {
@@ -53,18 +55,33 @@ fn class(figure: &Figure, index: usize) -> String {
     }
 }
 
-fn legend(out: &mut String, figure: &Figure, left: f64) {
-    let mut x = left;
-    for (index, series) in figure.series.iter().enumerate() {
+/// Places of the names of series: as many in a line as fit; and how many lines that takes.
+fn legend_places(figure: &Figure, left: f64) -> (Vec<(f64, f64)>, f64) {
+    let (mut x, mut line) = (left, 0.0);
+    let mut places = Vec::new();
+    for series in &figure.series {
+        let width = 36.0 + 6.6 * series.name.chars().count() as f64;
+        if x > left && x + width > WIDTH {
+            (x, line) = (left, line + 1.0);
+        }
+        places.push((x, line * LEGEND_LINE));
+        x += width;
+    }
+    (places, LEGEND + line * LEGEND_LINE)
+}
+
+fn legend(out: &mut String, figure: &Figure, places: &[(f64, f64)]) {
+    for (index, (series, (x, y))) in figure.series.iter().zip(places).enumerate() {
         let _ = write!(
             out,
-            "<rect class=\"{}\" x=\"{x:.1}\" y=\"4\" width=\"12\" height=\"12\" rx=\"2\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"14\">{}</text>",
+            "<rect class=\"{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\"/>\
+             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
             class(figure, index),
+            y + 4.0,
             x + 17.0,
+            y + 14.0,
             escape(&series.name)
         );
-        x += 36.0 + 6.6 * series.name.chars().count() as f64;
     }
 }
 
@@ -118,14 +135,15 @@ pub fn svg(figure: &Figure) -> String {
     let left = (14.0 + 6.9 * longest.unwrap_or(0) as f64).clamp(60.0, 420.0);
     let unit = (WIDTH - left - NUMBER) / largest(figure).max(1e-300);
     let group = BAR * figure.series.len() as f64 + GAP;
-    let height = LEGEND + group * figure.places.len() as f64 + 4.0;
+    let (names, legend_height) = legend_places(figure, left);
+    let height = legend_height + group * figure.places.len() as f64 + 4.0;
     let mut out = format!(
         "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
         escape(&figure.title)
     );
-    legend(&mut out, figure, left);
+    legend(&mut out, figure, &names);
     for (n, place) in figure.places.iter().enumerate() {
-        let top = LEGEND + group * n as f64;
+        let top = legend_height + group * n as f64;
         let _ = write!(
             out,
             "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
@@ -183,6 +201,20 @@ mod tests {
         assert_eq!(svg.matches("<title>").count(), 3, "{svg}");
         assert!(svg.contains("a &lt; b") && svg.contains("one &amp; two"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn names_that_do_not_fit_into_a_line_go_to_the_next() {
+        let name = "a store with a name of forty characters";
+        let mut figure = Figure::new("t", "x", ["a"]);
+        for _ in 0..6 {
+            figure = figure.all_measured(name, &[1.0]);
+        }
+        let (places, height) = legend_places(&figure, 60.0);
+        let wide = 17.0 + 6.6 * name.len() as f64;
+        assert!(places.iter().all(|(x, _)| x + wide <= WIDTH), "{places:?}");
+        assert!(height > LEGEND && places.last().unwrap().1 < height);
+        assert!(places.windows(2).all(|w| w[0] != w[1]));
     }
 
     #[test]

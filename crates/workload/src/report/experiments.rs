@@ -1,10 +1,15 @@
 //! The page of `spanlith experiment`: each experiment with printed and measured numbers side by side.
 
 use super::bars::{self, short};
-use super::chart::escape;
+use super::chart::{Chart, Line, escape, plain};
 use super::{STYLE, text};
 use crate::experiments::{Check, Figure, Outcome, Spread};
 use std::fmt::Write;
+
+/// Marks of the axis below lines, about.
+const MARKS: usize = 10;
+/// Colours of the style sheet for lines.
+const COLOURS: usize = 6;
 
 fn verdict(passed: bool) -> &'static str {
     match passed {
@@ -46,6 +51,44 @@ fn summary(out: &mut String, outcomes: &[Outcome]) {
     out.push_str("</tbody></table></div></div></section>");
 }
 
+/// Lines through the places of a figure that has so many that bars would fill pages, all of them measured; `None` of others.
+fn lines(figure: &Figure) -> Option<String> {
+    if !figure.is_course() {
+        return None;
+    }
+    let mut lines = Vec::new();
+    for (colour, series) in figure.series.iter().enumerate() {
+        let values = series
+            .values
+            .iter()
+            .map(|runs| Spread::of(runs).map(|s| s.median));
+        lines.push(Line {
+            name: series.name.clone(),
+            colour: colour % COLOURS,
+            values: values.collect::<Option<Vec<_>>>()?,
+        });
+    }
+    let xs: Vec<f64> = (0..figure.places.len()).map(|n| n as f64).collect();
+    let step = figure.places.len().div_ceil(MARKS);
+    let marks = xs
+        .iter()
+        .copied()
+        .zip(figure.places.iter().map(String::as_str));
+    // The last one has its mark.
+    let skip = (figure.places.len() - 1) % step;
+    let marks: Vec<(f64, &str)> = marks.skip(skip).step_by(step).collect();
+    let chart = Chart {
+        x_title: "",
+        x_marks: Some(&marks),
+        from_zero: false,
+        format: plain,
+        width: 1080.0,
+        height: 380.0,
+        ..Chart::over_time(&figure.title, &xs, &lines)
+    };
+    (!chart.is_empty()).then(|| chart.svg())
+}
+
 fn figure(out: &mut String, figure: &Figure) {
     let _ = write!(
         out,
@@ -53,7 +96,7 @@ fn figure(out: &mut String, figure: &Figure) {
          <details><summary>Numbers</summary><div class=\"scroll\"><table><thead><tr><th></th>",
         escape(&figure.title),
         escape(&figure.unit),
-        bars::svg(figure)
+        lines(figure).unwrap_or_else(|| bars::svg(figure))
     );
     for series in &figure.series {
         let _ = write!(out, "<th>{}</th>", escape(&series.name));

@@ -62,6 +62,20 @@ impl fmt::Display for StoreName {
 }
 
 impl StoreName {
+    /// A name for figures, without the path of a library: of that its directory's name is left.
+    pub fn short(&self) -> String {
+        match self {
+            Self::RocksDb(path) => {
+                let dir = path.parent().and_then(Path::file_name);
+                match dir {
+                    Some(dir) => format!("rocksdb {}", dir.to_string_lossy()),
+                    None => "rocksdb".to_string(),
+                }
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// Returns whether the store is a log-structured tree with RocksDB's options and statistics.
     pub fn is_rocksdb_like(&self) -> bool {
         matches!(self, Self::Ours | Self::RocksDb(_))

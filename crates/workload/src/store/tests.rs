@@ -221,6 +221,32 @@ fn a_store_that_was_not_built_says_how_to_build_it() {
     }
 }
 
+/// R-WL-35: a library that cannot be loaded, or is another one, is an error that names its file and what is wrong with it.
+#[test]
+fn libraries_that_are_no_rocksdb_are_refused_by_file() {
+    let temp = TempDir::new(test_name!());
+    let text = temp.join("text.so");
+    std::fs::write(&text, "no library").unwrap();
+    let refused = |path: &Path| {
+        let name = StoreName::RocksDb(path.to_path_buf());
+        match name.open(&temp.join("db"), &StoreOptions::default()) {
+            Ok(_) => panic!("{} was opened", path.display()),
+            Err(e) => e.to_string(),
+        }
+    };
+    for path in [temp.join("nowhere.so"), text, temp.path().to_path_buf()] {
+        let e = refused(&path);
+        assert!(
+            e.contains("cannot be loaded") && e.contains(&*path.to_string_lossy()),
+            "{e}"
+        );
+    }
+    // One that can be loaded, as any program's is: it lacks the first function that is asked for.
+    let e = refused(Path::new("libc.so.6"));
+    assert!(e.contains("libc.so.6: has no function rocksdb_"), "{e}");
+    assert!(!temp.join("db").join("CURRENT").exists());
+}
+
 #[test]
 fn options_that_a_store_does_not_have_are_refused_by_name() {
     let temp = TempDir::new(test_name!());
