@@ -3,6 +3,7 @@
 //!
 //! The work is [`spanlith_workload::model`]'s; here are files, texts and the page.
 
+mod checkpoint;
 mod page;
 pub mod plot;
 mod run;

@@ -1,7 +1,8 @@
 //! The page of `twin`: distances, effects, distributions over each other, and the curves that come close.
 
 use super::Compared;
-use super::twin::{Pair, Result, ratio};
+use super::run::Effects;
+use super::twin::{FREE, Pair, Result, ratio};
 use crate::term;
 use std::fmt::Write;
 
@@ -83,7 +84,7 @@ fn effects(pairs: &[Pair]) -> String {
         };
         let _ = write!(
             rows,
-            "<tr><td>{:.1} %</td>{}<td>{:.3}</td><td>{:.3}</td><td>{:+.1}</td>{}<td>{:.2}</td><td>{:.2}</td></tr>",
+            "<tr><td>{:.1} %</td>{}<td>{:.3}</td><td>{:.3}</td><td>{:+.1}</td>{}</tr>",
             p.part * 100.0,
             cell(
                 a.reads as f64,
@@ -98,13 +99,25 @@ fn effects(pairs: &[Pair]) -> String {
                 b.written as f64,
                 [term::bytes(a.written), term::bytes(b.written)]
             ),
-            a.stalled,
-            b.stalled,
         );
     }
     format!(
         "<div class=wide><table><tr><th>cache</th><th>block reads</th><th>twin</th><th></th><th>hit ratio</th><th>twin</th>\
-         <th>points</th><th>bytes written</th><th>twin</th><th></th><th>stalls, s</th><th>twin</th></tr>{rows}</table></div>"
+         <th>points</th><th>bytes written</th><th>twin</th><th></th></tr>{rows}</table></div>"
+    )
+}
+
+/// Stalls and throughput, of replays that wait for nothing.
+fn free([a, b]: &[Effects; 2]) -> String {
+    format!(
+        "<div class=wide><table><tr><th>as fast as it goes, cache of {:.1} %</th><th>the trace</th><th>its twin</th></tr>\
+         <tr><td>seconds that writers were held up</td><td>{:.2}</td><td>{:.2}</td></tr>\
+         <tr><td>requests per second</td><td>{}</td><td>{}</td></tr></table></div>",
+        FREE * 100.0,
+        a.stalled,
+        b.stalled,
+        term::count(a.rate as u64),
+        term::count(b.rate as u64),
     )
 }
 
@@ -164,11 +177,17 @@ pub fn html(result: &Result) -> String {
     );
     let _ = write!(
         page,
-        "<h2>What both do to the engine</h2><p class=soft>The same options; the block cache as a share of the tables. Both \
-         databases begin with the keys that are accessed. Replayed are the first {} of each.</p>",
+        "<h2>What both do to the engine</h2><p class=soft>The same options; the block cache as a share of the tables. {} \
+         Replayed are the first {} of each, for this table in step with flushes and compactions.</p>",
+        match result.is_from_checkpoint {
+            true =>
+                "The original begins from the checkpoint, the twin with as many keys and bytes.",
+            false => "Both databases begin with the keys that are accessed.",
+        },
         term::counted(result.replayed, "request")
     );
     page.push_str(&effects(&result.pairs));
+    page.push_str(&free(&result.free));
     page.push_str("<h2>Distributions</h2><p><span class=key1>the trace</span>, <span class=key2>its twin (dashed)</span></p>\
                    <div class=charts>");
     result

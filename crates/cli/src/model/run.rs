@@ -2,13 +2,18 @@
 
 use crate::fail::At;
 use spanlith::options::CfOptions;
-use spanlith::{Cf, Db, FamilyOptions, Put, ReplayOptions, Replayer, WriteBatch, WriteOptions};
+use spanlith::trace::kinds;
+use spanlith::{
+    Cf, Db, FamilyOptions, Put, ReplayOptions, Replayed, Replayer, WriteBatch, WriteOptions,
+};
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_cache::Policy;
 use spanlith_env::Env;
 use spanlith_table::BlockCache;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Bytes of a batch that fills a database.
@@ -17,6 +22,19 @@ const BATCH: usize = 1 << 20;
 /// Takes an entry: the id of its family, key and value.
 pub type Entry<'a> = dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()> + 'a;
 
+/// Writes after which it is looked whether a memtable was sealed.
+const LOOK_EVERY: u64 = 16;
+
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Each waits until flushes and compactions that are due have ended, so that blocks read and bytes written follow from the
+    /// requests, whatever the machine has to do besides.
+    InStep,
+    /// As fast as they are answered.
+    Free,
+}
+
 /// Describes what a replay did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effects {
@@ -24,7 +42,7 @@ pub struct Effects {
     pub reads: u64,
     /// Share of lookups of data blocks that were.
     pub hit_ratio: f64,
-    /// Bytes of tables that flushes and compactions wrote.
+    /// Bytes of tables and blob files that flushes and compactions wrote.
     pub written: u64,
     /// Seconds that writers were held up.
     pub stalled: f64,
@@ -35,33 +53,93 @@ pub struct Effects {
 /// A database that replays start from.
 pub struct Base {
     dir: PathBuf,
-    families: u32,
-    options: CfOptions,
-    /// Bytes of its tables.
+    families: BTreeMap<u32, FamilyOptions>,
+    /// Bytes of its tables and blob files.
     pub bytes: u64,
 }
 
+/// Options of so many families that are made for a trace, by id.
+pub fn made_families(families: u32, write_buffer: u64) -> BTreeMap<u32, FamilyOptions> {
+    let mut options = CfOptions::default();
+    options.write_buffer_size = write_buffer;
+    options.target_file_size_base = write_buffer;
+    options.max_bytes_for_level_base = write_buffer * 4;
+    let of = |id| {
+        let family = FamilyOptions::new(name_of(id)).options(options.clone());
+        (id, family.merge_operator(Arc::new(Put)))
+    };
+    (0..families).map(of).collect()
+}
+
+fn name_of(id: u32) -> String {
+    match id {
+        0 => "default".to_string(),
+        id => format!("family-{id}"),
+    }
+}
+
+/// Waits for flushes and compactions behind each memtable that was sealed.
+struct InStep<'a> {
+    db: &'a Db,
+    families: &'a [Cf],
+    statistics: &'a Statistics,
+    writes: AtomicU64,
+    flushed: AtomicU64,
+}
+
+impl InStep<'_> {
+    fn after(&self, replayed: &Replayed<'_>) {
+        // Relaxed, here and below: one thread asks.
+        if replayed.kind != kinds::WRITE
+            || !self
+                .writes
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(LOOK_EVERY)
+        {
+            return;
+        }
+        let is_sealed = |cf: &Cf| {
+            cf.int_property("rocksdb.num-immutable-mem-table")
+                .is_some_and(|n| n > 0)
+        };
+        let flushed = self.statistics.ticker(Ticker::FlushWriteBytes);
+        let has_flushed = self.flushed.swap(flushed, Ordering::Relaxed) != flushed;
+        if has_flushed || self.families.iter().any(is_sealed) {
+            // An error of a flush or compaction is the next request's, or that of the flush at the end.
+            let _ = self.db.wait_idle(None);
+            self.flushed.store(
+                self.statistics.ticker(Ticker::FlushWriteBytes),
+                Ordering::Relaxed,
+            );
+        }
+    }
+}
+
 impl Base {
-    /// Makes a database of so many families, filled by `fill` with entries of families by their ids, and compacted.
+    /// Makes a database of these families, filled by `fill` with entries of families by their ids, and compacted. Where an id
+    /// between them has no options, an empty family takes it.
     pub fn make(
         dir: &Path,
-        families: u32,
-        write_buffer: u64,
+        mut families: BTreeMap<u32, FamilyOptions>,
         fill: &mut dyn FnMut(&mut Entry<'_>) -> spanlith::Result<()>,
     ) -> anyhow::Result<Self> {
-        let mut options = CfOptions::default();
-        options.write_buffer_size = write_buffer as _;
-        options.target_file_size_base = write_buffer;
-        options.max_bytes_for_level_base = write_buffer * 4;
-        let mut base = Self {
+        let last = families.last_key_value().map_or(0, |(id, _)| *id);
+        for id in 0..=last {
+            let empty = || FamilyOptions::new(name_of(id).replace("family", "no-family"));
+            families.entry(id).or_insert_with(empty);
+        }
+        let base = Self {
             dir: dir.to_path_buf(),
             families,
-            options,
             bytes: 0,
         };
-        let db = base.open(dir, None)?;
-        for id in 1..families {
-            db.create_cf(base.family(id, None)).at(dir)?;
+        let mut builder = Db::builder(dir).create_if_missing(true);
+        if let Some(default) = base.families.get(&0) {
+            builder = builder.family(default.clone());
+        }
+        let db = builder.open().at(dir)?;
+        for family in base.families.values().skip(1) {
+            db.create_cf(family.clone()).at(dir)?;
         }
         let mut batch = WriteBatch::new();
         let options = WriteOptions::new().disable_wal(true);
@@ -78,30 +156,43 @@ impl Base {
         for cf in db.cfs() {
             cf.compact_all().at(dir)?;
         }
-        base.bytes = db.metrics().live_bytes;
+        let base = base.measured(&db);
         db.close().at(dir)?;
         Ok(base)
     }
 
-    fn family(&self, id: u32, cache: Option<&BlockCache>) -> FamilyOptions {
-        let name = match id {
-            0 => "default".to_string(),
-            id => format!("family-{id}"),
-        };
-        let mut family = FamilyOptions::new(name)
-            .options(self.options.clone())
-            .merge_operator(Arc::new(Put));
-        if let Some(cache) = cache {
-            family = family.block_cache(cache.clone());
-        }
-        family
+    /// A database that is there.
+    pub fn existing(dir: &Path, families: BTreeMap<u32, FamilyOptions>) -> anyhow::Result<Self> {
+        Ok(Self {
+            dir: dir.to_path_buf(),
+            families,
+            bytes: 0,
+        })
     }
 
-    fn open(&self, dir: &Path, how: Option<(&BlockCache, &Arc<Statistics>)>) -> anyhow::Result<Db> {
-        let mut builder = Db::builder(dir).create_if_missing(true);
-        let known = if how.is_some() { self.families } else { 1 };
-        for id in 0..known {
-            builder = builder.family(self.family(id, how.map(|h| h.0)));
+    /// With the bytes that the open database has.
+    pub fn measured(mut self, db: &Db) -> Self {
+        self.bytes = db.metrics().live_bytes;
+        self
+    }
+
+    /// Opens it.
+    pub fn open(&self, how: Option<(&BlockCache, &Arc<Statistics>)>) -> anyhow::Result<Db> {
+        self.open_at(&self.dir, how)
+    }
+
+    fn open_at(
+        &self,
+        dir: &Path,
+        how: Option<(&BlockCache, &Arc<Statistics>)>,
+    ) -> anyhow::Result<Db> {
+        let mut builder = Db::builder(dir);
+        for family in self.families.values() {
+            let mut family = family.clone();
+            if let Some((cache, _)) = how {
+                family = family.block_cache(cache.clone());
+            }
+            builder = builder.family(family);
         }
         if let Some((_, statistics)) = how {
             builder = builder.statistics(statistics.clone());
@@ -109,14 +200,20 @@ impl Base {
         builder.open().at(dir)
     }
 
-    /// Replays a trace into a copy, as fast as it goes.
-    pub fn replay(&self, trace: &Path, copy: &Path, cache_bytes: usize) -> anyhow::Result<Effects> {
-        let source = self.open_all()?;
+    /// Replays a trace into a copy.
+    pub fn replay(
+        &self,
+        trace: &Path,
+        copy: &Path,
+        cache_bytes: usize,
+        pace: Pace,
+    ) -> anyhow::Result<Effects> {
+        let source = self.open(None)?;
         source.checkpoint_opt(copy, 0).at(&self.dir)?;
         source.close().at(&self.dir)?;
         let statistics = Arc::new(Statistics::new());
         let cache = BlockCache::new(cache_bytes, Policy::Lru);
-        let db = self.open(copy, Some((&cache, &statistics)))?;
+        let db = self.open_at(copy, Some((&cache, &statistics)))?;
         let families: Vec<Cf> = db.cfs();
         let mut replayer = Replayer::new(&db, &families, &Env::system(), trace).at(copy)?;
         replayer.prepare().at(copy)?;
@@ -124,41 +221,50 @@ impl Base {
             fast_forward: 1e12,
             ..ReplayOptions::default()
         };
-        let before = |t: Ticker| statistics.ticker(t);
-        let start = [
-            before(Ticker::BlockCacheDataMiss),
-            before(Ticker::BlockCacheDataHit),
-            before(Ticker::FlushWriteBytes) + before(Ticker::CompactWriteBytes),
-            before(Ticker::StallMicros),
-        ];
+        let counts = || {
+            let of = |t: Ticker| statistics.ticker(t);
+            let written = [
+                Ticker::FlushWriteBytes,
+                Ticker::CompactWriteBytes,
+                Ticker::BlobdbBlobFileBytesWritten,
+            ];
+            [
+                of(Ticker::BlockCacheDataMiss),
+                of(Ticker::BlockCacheDataHit),
+                written.map(of).iter().sum(),
+                of(Ticker::StallMicros),
+            ]
+        };
+        let start = counts();
+        let in_step = InStep {
+            db: &db,
+            families: &families,
+            statistics: &statistics,
+            writes: AtomicU64::new(0),
+            flushed: AtomicU64::new(statistics.ticker(Ticker::FlushWriteBytes)),
+        };
+        let after = |replayed: Replayed<'_>| in_step.after(&replayed);
         let began = Instant::now();
-        let done = replayer.replay(&options, None).at(copy)?;
+        let done = match pace {
+            Pace::InStep => replayer.replay(&options, Some(&after)),
+            Pace::Free => replayer.replay(&options, None),
+        };
+        let done = done.at(copy)?;
         let seconds = began.elapsed().as_secs_f64();
-        let reads = statistics.ticker(Ticker::BlockCacheDataMiss) - start[0];
-        let hits = statistics.ticker(Ticker::BlockCacheDataHit) - start[1];
+        let [reads, hits, ..] = counts();
         db.flush(true).at(copy)?;
         db.wait_idle(None).at(copy)?;
-        let written = statistics.ticker(Ticker::FlushWriteBytes)
-            + statistics.ticker(Ticker::CompactWriteBytes)
-            - start[2];
-        let stalled = (statistics.ticker(Ticker::StallMicros) - start[3]) as f64 / 1e6;
+        let [.., written, stalled] = counts();
+        let (reads, hits) = (reads - start[0], hits - start[1]);
         drop((replayer, families));
         db.close().at(copy)?;
         std::fs::remove_dir_all(copy).ok();
         Ok(Effects {
             reads,
             hit_ratio: hits as f64 / ((hits + reads) as f64).max(1.0),
-            written,
-            stalled,
+            written: written - start[2],
+            stalled: (stalled - start[3]) as f64 / 1e6,
             rate: done.requests() as f64 / seconds.max(1e-9),
         })
-    }
-
-    fn open_all(&self) -> anyhow::Result<Db> {
-        let mut builder = Db::builder(&self.dir);
-        for id in 0..self.families {
-            builder = builder.family(self.family(id, None));
-        }
-        builder.open().at(&self.dir)
     }
 }

@@ -1,11 +1,15 @@
 //! `twin`: a trace, its model, requests made of the model, and both over the same engine, on one page.
 //!
-//! Both databases are filled with the keys that the trace, or its twin, accesses; values have the sizes of the model. The
-//! same options and sizes of the block cache are given to both. Compared are distributions of whole traces, by the distance of
-//! Kolmogorov and Smirnov, and what the engine had to do for their first requests, as many as `--replayed` says.
+//! Both databases are filled with the keys that the trace, or its twin, accesses; values have the sizes of the model. With `--db` the
+//! original begins from a checkpoint, and the twin from a database with as many keys and bytes, at the same distances from each
+//! other. The same options and sizes of the block cache are given to both. Compared are distributions of whole traces, by the distance of
+//! Kolmogorov and Smirnov, and what the engine had to do for their first requests, as many as `--replayed` says: blocks and bytes
+//! in step with flushes and compactions, so that they follow from the requests; stalls and throughput as fast as it goes.
 
-use super::run::{Base, Effects};
+use super::checkpoint::Checkpoint;
+use super::run::{Base, Effects, Pace, made_families};
 use super::{Compared, Limits, compare, observe, page, write_trace};
+use crate::db::open::How;
 use crate::fail::{At, Failure, Usage};
 use crate::term;
 use anyhow::Context;
@@ -13,7 +17,9 @@ use clap::Args;
 use serde_json::json;
 use spanlith::trace::{TraceReader, extension_path};
 use spanlith_env::Env;
-use spanlith_workload::model::{GenerateOptions, Model, Observation, key_of, population, value_of};
+use spanlith_workload::model::{
+    GenerateOptions, Model, Observation, key_at, key_of, population, value_of,
+};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,16 +29,25 @@ use std::time::Instant;
 const FAMILIES: u32 = 256;
 /// Sizes of the block cache, as parts of the tables.
 pub const CACHES: [f64; 5] = [0.02, 0.056, 0.125, 0.25, 0.5];
+/// The size of the cache with which stalls and throughput are measured.
+pub const FREE: f64 = 0.125;
 
 /// Makes the twin of a trace, and says on a page how alike they are
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   spanlith twin /tmp/trace --page twin.html
+  spanlith twin /tmp/trace --db /data/checkpoint                   both begin with what the checkpoint holds
   spanlith twin /tmp/trace --dir /data/scratch --seed 7 --json twin.json")]
 pub struct Twin {
     /// The trace of queries; TRACE.ext beside it says how long scans were
     trace: PathBuf,
+    /// Checkpoint of the traced database from when the trace was begun: both begin with as much as it holds, with its options.
+    /// It stays as it is
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
     /// The page
     #[arg(long, value_name = "FILE", default_value = "twin.html")]
     page: PathBuf,
@@ -69,6 +84,10 @@ pub struct Result {
     pub model: Model,
     pub compared: Vec<Compared>,
     pub pairs: Vec<Pair>,
+    /// As fast as it goes, with a cache of [`FREE`].
+    pub free: [Effects; 2],
+    /// Both began with what a checkpoint holds.
+    pub is_from_checkpoint: bool,
     pub seconds: f64,
     pub bytes: [u64; 2],
     /// Requests of each that were replayed.
@@ -103,7 +122,7 @@ impl Twin {
     }
 
     fn make(&self, dir: &Path, began: Instant) -> anyhow::Result<Result> {
-        let seen = observe(&self.trace, &self.limits)?;
+        let mut seen = observe(&self.trace, &self.limits)?;
         if seen.keys_kept_one_of > 1.0 {
             let text = format!("the trace has more than {} keys", self.limits.keys_max);
             return Err(
@@ -115,6 +134,13 @@ impl Twin {
             let text = format!("the trace has a family with the id {}", families - 1);
             return Err(Failure::new(text, format!("up to {FAMILIES} can be made")).into());
         }
+        let checkpoint = self.db.as_ref();
+        let checkpoint = checkpoint.map(|db| Checkpoint::read(db, &self.how, &seen));
+        let checkpoint = checkpoint.transpose()?;
+        let copied = checkpoint
+            .as_ref()
+            .map(|c| c.copy(&dir.join("original"), &mut seen));
+        let copied = copied.transpose()?;
         let model = Model::of(&seen);
         std::fs::write(dir.join("model.json"), format!("{:#}\n", model.to_json()))?;
         let made = dir.join("twin.trace");
@@ -138,14 +164,19 @@ impl Twin {
             head(&self.trace, replayed, &dir.join("original.trace"))?,
             head(&made, replayed, &dir.join("twin-head.trace"))?,
         ];
+        let options = match &checkpoint {
+            Some(checkpoint) => checkpoint.families().clone(),
+            None => made_families(families, buffer),
+        };
         let (original, other) = both(
-            || {
-                Base::make(&dir.join("original"), families, buffer, &mut |put| {
+            || match copied {
+                Some(copied) => Ok(copied),
+                None => Base::make(&dir.join("original"), options.clone(), &mut |put| {
                     fill_original(&seen, &model, put)
-                })
+                }),
             },
             || {
-                let base = Base::make(&dir.join("twin"), families, buffer, &mut |put| {
+                let base = Base::make(&dir.join("twin"), options.clone(), &mut |put| {
                     fill_twin(&model, put)
                 })?;
                 Ok((base, observe(&made, &self.limits)?))
@@ -154,24 +185,30 @@ impl Twin {
         let (other, twin) = other;
         let compared = compare(&seen, &twin);
         drop((seen, twin));
+        let replay = |part: f64, pace| {
+            let cache = (original.bytes as f64 * part).max(16384.0) as usize;
+            both(
+                || original.replay(&heads[0], &dir.join("copy"), cache, pace),
+                || other.replay(&heads[1], &dir.join("twin-copy"), cache, pace),
+            )
+        };
         let mut pairs = Vec::new();
         for part in CACHES {
-            let cache = (original.bytes as f64 * part).max(16384.0) as usize;
-            let (original, twin) = both(
-                || original.replay(&heads[0], &dir.join("copy"), cache),
-                || other.replay(&heads[1], &dir.join("twin-copy"), cache),
-            )?;
+            let (original, twin) = replay(part, Pace::InStep)?;
             pairs.push(Pair {
                 part,
                 original,
                 twin,
             });
         }
+        let free = replay(FREE, Pace::Free)?;
         Ok(Result {
             trace: self.trace.clone(),
             model,
             compared,
             pairs,
+            free: [free.0, free.1],
+            is_from_checkpoint: checkpoint.is_some(),
             seconds: began.elapsed().as_secs_f64(),
             bytes: [original.bytes, other.bytes],
             replayed,
@@ -241,6 +278,10 @@ fn fill_twin(model: &Model, put: PutEntry<'_>) -> spanlith::Result<()> {
             let key = key_of(family, *cf, place);
             put(*cf, &key, &value_of(family, &key, 0))?;
         }
+        for position in family.positions.cold_positions() {
+            let key = key_at(family, *cf, position);
+            put(*cf, &key, &value_of(family, &key, 0))?;
+        }
     }
     Ok(())
 }
@@ -254,10 +295,8 @@ pub fn ratio(original: f64, twin: f64) -> f64 {
 }
 
 fn numbers(result: &Result) -> serde_json::Value {
-    let effects = |e: &Effects| {
-        json!({ "block_reads": e.reads, "hit_ratio": e.hit_ratio, "bytes_written": e.written,
-                "stall_seconds": e.stalled, "requests_per_second": e.rate })
-    };
+    let effects = |e: &Effects| json!({ "block_reads": e.reads, "hit_ratio": e.hit_ratio, "bytes_written": e.written });
+    let free = |e: &Effects| json!({ "stall_seconds": e.stalled, "requests_per_second": e.rate });
     let distances: serde_json::Map<String, serde_json::Value> = result
         .compared
         .iter()
@@ -270,7 +309,8 @@ fn numbers(result: &Result) -> serde_json::Value {
             json!({ "cache": p.part, "original": effects(&p.original), "twin": effects(&p.twin) })
         })
         .collect();
-    json!({ "ks": distances, "runs": runs, "seconds": result.seconds, "replayed": result.replayed,
+    json!({ "ks": distances, "runs": runs, "from_checkpoint": result.is_from_checkpoint,
+            "free": { "cache": FREE, "original": free(&result.free[0]), "twin": free(&result.free[1]) }, "seconds": result.seconds, "replayed": result.replayed,
             "table_bytes": { "original": result.bytes[0], "twin": result.bytes[1] } })
 }
 
@@ -291,15 +331,15 @@ fn print(result: &Result) -> anyhow::Result<()> {
     }
     writeln!(
         out,
-        "  {:>6}  {:>22}  {:>15}  {:>22}  {:>13}",
-        "cache", "block reads", "hit ratio", "bytes written", "stall seconds"
+        "  {:>6}  {:>22}  {:>15}  {:>22}",
+        "cache", "block reads", "hit ratio", "bytes written"
     )?;
     for p in &result.pairs {
         let (a, b) = (&p.original, &p.twin);
         let share = |x: f64, y: f64| format!("{:+.1} %", (ratio(x, y) - 1.0) * 100.0);
         writeln!(
             out,
-            "  {:>5.1}%  {:>22}  {:>6.3} {:>8}  {:>22}  {:>6.2} {:>6.2}",
+            "  {:>5.1}%  {:>22}  {:>6.3} {:>8}  {:>22}",
             p.part * 100.0,
             format!("{} {}", a.reads, share(a.reads as f64, b.reads as f64)),
             a.hit_ratio,
@@ -309,9 +349,16 @@ fn print(result: &Result) -> anyhow::Result<()> {
                 a.written,
                 share(a.written as f64, b.written as f64)
             ),
-            a.stalled,
-            b.stalled
         )?;
     }
+    let [a, b] = &result.free;
+    writeln!(
+        out,
+        "  as fast as it goes: stalled {:.2} and {:.2} s, {} and {} requests/s",
+        a.stalled,
+        b.stalled,
+        term::count(a.rate as u64),
+        term::count(b.rate as u64)
+    )?;
     Ok(())
 }

@@ -23,5 +23,6 @@ mod support;
 mod terminal;
 mod tools;
 mod traces;
+mod twin;
 mod usage;
 mod way_out;

@@ -69,13 +69,25 @@ struct Token {
     key: u64,
 }
 
-/// The key of that place among the keys of a family. Keys are in the order of their places.
+/// The key of that place among the accessed keys of a family. Keys are in the order of their places.
 pub fn key_of(model: &FamilyModel, cf: u32, place: u64) -> Vec<u8> {
-    let chance = mix(place ^ (u64::from(cf) << 48) ^ 0x006b_6579);
-    let size = model.key_sizes.draw(share(chance)) as usize;
+    key_of_size(model, &model.key_sizes, cf, model.positions.position(place))
+}
+
+/// The key of that position among all keys of a family, which is not accessed.
+pub fn key_at(model: &FamilyModel, cf: u32, position: u64) -> Vec<u8> {
+    let stored = model.stored.as_ref().map(|s| &s.key_sizes);
+    let sizes = stored.filter(|s| !s.is_empty());
+    key_of_size(model, sizes.unwrap_or(&model.key_sizes), cf, position)
+}
+
+fn key_of_size(model: &FamilyModel, sizes: &Shape, cf: u32, position: u64) -> Vec<u8> {
+    let chance = mix(position ^ (u64::from(cf) << 48) ^ 0x006b_6579);
+    let size = sizes.draw(share(chance)) as usize;
     // As many bytes as it takes to tell all keys apart.
-    let needed = (64 - model.keys.max(1).leading_zeros() as usize).div_ceil(8);
-    let id = place.to_be_bytes();
+    let all = model.keys.saturating_add(model.positions.cold()).max(1);
+    let needed = (64 - all.leading_zeros() as usize).div_ceil(8);
+    let id = position.to_be_bytes();
     let mut key = id[ID - size.clamp(needed, ID).max(needed)..].to_vec();
     let mut more = Dice::new(chance);
     // Letters, as keys have them; then always the same one, so that tables compress as those of the observed keys.
@@ -91,19 +103,22 @@ pub fn key_of(model: &FamilyModel, cf: u32, place: u64) -> Vec<u8> {
     key
 }
 
-/// A value for a key, which compresses as the model says; `turn` tells values of one key apart.
+/// A value for a key, which compresses as the model says; `turn` tells values of one key apart, and is 0 for the one that is
+/// there before the first request.
 pub fn value_of(model: &FamilyModel, key: &[u8], turn: u64) -> Vec<u8> {
     let (words, rest) = key.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word));
     let rest = rest.iter().fold(1, |n, byte| n << 8 | u64::from(*byte));
     let seed = words.chain([rest]).fold(mix(turn), |h, word| mix(h ^ word));
     let class = model.value_sizes.iter().find(|c| key.len() as u64 <= c.0);
-    let shape = class.or(model.value_sizes.last());
-    let size = shape
-        .map_or(0, |s| s.1.draw(share(mix(seed))))
-        .min(VALUE_MAX) as usize;
+    let shape = class.or(model.value_sizes.last()).map(|s| &s.1);
+    let (shape, contents) = match &model.stored {
+        Some(stored) if turn == 0 => (Some(&stored.value_sizes), &stored.contents),
+        _ => (shape, &model.contents),
+    };
+    let size = shape.map_or(0, |s| s.draw(share(mix(seed)))).min(VALUE_MAX) as usize;
     let mut value = Vec::with_capacity(size);
-    let content = Content::for_size(&model.contents, size as u64);
+    let content = Content::for_size(contents, size as u64);
     content.fill(&mut value, size, &mut Dice::new(seed));
     value
 }
@@ -112,7 +127,7 @@ fn share(n: u64) -> f64 {
     (n >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Places of the keys that are there before the first request: all, but for those that gets do not find.
+/// Places of the accessed keys that are there before the first request: all, but for those that gets do not find.
 pub fn population(model: &FamilyModel) -> impl Iterator<Item = u64> + use<> {
     let absent = model.absent;
     (0..model.keys).filter(move |&place| share(mix(place ^ 0x0061_6273)) >= absent)
@@ -195,7 +210,8 @@ fn place_family(
             later -= distinct;
             let wanted = Wanted { distinct, later };
             let places = choose(range, model, wanted, &chosen, family.is_adjacent, dice);
-            let counts = counts(model, places.len(), accesses, family.is_adjacent, dice);
+            let adjacent = family.is_adjacent.then_some(family.group);
+            let counts = counts(model, places.len(), accesses, adjacent, dice);
             let own = range.times.get(&op);
             let firsts = firsts.get(&op).map(|f| f.of_range(own, &counts));
             for (&place, &count) in places.iter().zip(&counts) {
@@ -272,12 +288,13 @@ fn choose(
     places
 }
 
-/// How often each of so many keys is accessed: the quantiles of the table, so that chance loses nothing.
+/// How often each of so many keys is accessed: the quantiles of the table, so that chance loses nothing. With `adjacent` keys that
+/// are accessed about as often lie together, in groups of so many keys unless it is 0.
 fn counts(
     model: &OperationModel,
     keys: usize,
     accesses: u64,
-    adjacent: bool,
+    adjacent: Option<u64>,
     dice: &mut Dice,
 ) -> Vec<u32> {
     let mean = accesses as f64 / keys.max(1) as f64;
@@ -295,8 +312,15 @@ fn counts(
         })
         .collect();
     match adjacent {
-        true => counts.sort_unstable_by(|a, b| b.cmp(a)),
-        false => dice.shuffle(&mut counts),
+        None => dice.shuffle(&mut counts),
+        Some(group) => {
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            if group > 0 && (group as usize) < counts.len() {
+                let mut groups: Vec<&[u32]> = counts.chunks(group as usize).collect();
+                dice.shuffle(&mut groups);
+                return groups.concat();
+            }
+        }
     }
     counts
 }

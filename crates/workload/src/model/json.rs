@@ -7,6 +7,7 @@ use super::content::Content;
 use super::curves::Curve;
 use super::firsts::{Classes, FIRSTS, WHOLE};
 use super::shape::Shape;
+use super::stored::{Positions, StoredModel};
 use super::table::{CLASSES, FamilyModel, Model, OperationModel, RangeModel, SPANS, TIMES};
 use crate::analyze::Operation;
 use crate::fit::Fit;
@@ -96,6 +97,11 @@ fn content_json(c: &Content) -> Value {
             "symbols": c.symbols })
 }
 
+fn stored_json(s: &StoredModel) -> Value {
+    json!({ "keys": s.keys, "key_sizes": shape_json(&s.key_sizes), "value_sizes": shape_json(&s.value_sizes),
+            "contents": s.contents.iter().map(content_json).collect::<Vec<_>>() })
+}
+
 fn family_json(f: &FamilyModel) -> Value {
     let operations: Map<String, Value> = f
         .operations
@@ -126,7 +132,7 @@ fn family_json(f: &FamilyModel) -> Value {
                     (name_of(op).to_string(), value)
                 })
                 .collect();
-            json!({ "keys": r.keys, "accessed": accessed })
+            json!({ "keys": r.keys, "cold": r.cold, "accessed": accessed })
         })
         .collect();
     let classes: Vec<Value> = f
@@ -150,7 +156,9 @@ fn family_json(f: &FamilyModel) -> Value {
         "contents": f.contents.iter().map(content_json).collect::<Vec<_>>(),
         "scan_lengths": shape_json(&f.scan_lengths),
         "absent": f.absent,
+        "stored": f.stored.as_ref().map(stored_json),
         "is_adjacent": f.is_adjacent,
+        "group": f.group,
         "correlations": f.correlations,
         "operations": operations,
         "ranges": ranges,
@@ -322,6 +330,10 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
     for r in at.field("ranges").list(LIST_MAX)? {
         let mut range = RangeModel {
             keys: r.field("keys").whole(u64::from(u32::MAX))?,
+            cold: match r.field("cold") {
+                field if field.value.is_null() => 0,
+                field => field.whole(u64::from(u32::MAX))?,
+            },
             ..RangeModel::default()
         };
         for (name, a) in r.field("accessed").object()? {
@@ -367,11 +379,31 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
         value_sizes,
         scan_lengths: shape(&at.field("scan_lengths"))?,
         absent: at.field("absent").number(0.0, 1.0)?,
+        stored: stored(&at.field("stored"))?,
+        positions: Positions::of(&ranges),
         ranges,
         is_adjacent: at.field("is_adjacent").value.as_bool().unwrap_or(false),
+        // Models that were made before it was looked at have none.
+        group: match at.field("group") {
+            field if field.value.is_null() => 0,
+            field => field.whole(KEYS_MAX)?,
+        },
         correlations: BTreeMap::new(),
         curves: BTreeMap::new(),
     })
+}
+
+/// Models of traces alone have none.
+fn stored(at: &At<'_>) -> Result<Option<StoredModel>> {
+    if at.value.is_null() {
+        return Ok(None);
+    }
+    Ok(Some(StoredModel {
+        keys: at.field("keys").whole(KEYS_MAX)?,
+        key_sizes: sizes_of_keys(&at.field("key_sizes"))?,
+        value_sizes: shape(&at.field("value_sizes"))?,
+        contents: contents(&at.field("contents"))?,
+    }))
 }
 
 /// Models that were made before it was looked at have none.

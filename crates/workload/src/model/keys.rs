@@ -56,6 +56,12 @@ impl AccessedKeys {
         self.counted.iter()
     }
 
+    /// What was asked of the key of that place in the order.
+    pub(super) fn counted_mut(&mut self, place: usize) -> Option<&mut Counted> {
+        debug_assert!(self.waiting.is_empty(), "all have been counted");
+        self.counted.get_mut(place)
+    }
+
     /// The key of that place in the order.
     pub fn key(&self, place: usize) -> Vec<u8> {
         let mut key = Vec::new();

@@ -3,7 +3,8 @@
 //!
 //! A model has, for each column family and operation: how sizes, scan lengths and accesses per key are distributed, with
 //! values that are frequent kept as they are; how accesses spread over ranges of the sorted keys, when in the trace they
-//! fall, and for how long a key is of interest; which operations concern the same keys; how well values compress. Beside these tables stand the
+//! fall, and for how long a key is of interest; which operations concern the same keys; how well values compress; and, if a checkpoint was
+//! looked at, what the database held besides. Beside these tables stand the
 //! curves of [`crate::fit`] that come closest, with their errors: they are for people, requests come from the tables.
 //! Neither has a byte of a key or value, so a model can be given away (R-WL-36).
 //!
@@ -18,16 +19,18 @@ mod json;
 mod keys;
 mod observe;
 mod shape;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use content::{Content, ValueSample};
 pub use curves::Curve;
-pub use generate::{GenerateOptions, Generated, generate, key_of, population, value_of};
+pub use generate::{GenerateOptions, Generated, generate, key_at, key_of, population, value_of};
 pub use keys::AccessedKeys;
 pub use observe::{Counted, FamilyObservation, Observation, ObserveOptions};
 pub use shape::{Shape, Sizes};
+pub use stored::{Positions, StoredKeys, StoredModel, StoredWalk};
 pub use table::{FamilyModel, Model, OperationModel, RangeModel};
 
 /// A generator of numbers whose sequence a seed decides (SplitMix64).

@@ -4,6 +4,7 @@ use super::content::ValueSample;
 use super::keys::{AccessedKeys, Touch, lot};
 use super::mix;
 use super::shape::Sizes;
+use super::stored::StoredKeys;
 use crate::analyze::Operation;
 use spanlith::trace::{
     Extension, ExtensionReader, Query, TraceForm, TraceHeader, TraceReader, TraceRecord,
@@ -45,7 +46,7 @@ pub struct Counted {
     /// trace of 2^32.
     pub(super) first: [u64; OPS],
     pub(super) last: [u64; OPS],
-    /// Its first access found nothing, as far as is known.
+    /// It was not there when the trace began, as far as is known: its first access found nothing, or a walk did not.
     pub is_absent: bool,
 }
 
@@ -75,6 +76,8 @@ pub struct FamilyObservation {
     pub pairs: Vec<(f64, f64)>,
     /// Values written, a few of them.
     pub values: ValueSample,
+    /// What the database held before, if it was looked at.
+    pub stored: Option<StoredKeys>,
 }
 
 /// Describes what a trace says.

@@ -5,6 +5,7 @@ use super::curves::{self, Curve};
 use super::firsts::{Classes, Collected};
 use super::observe::{Counted, FamilyObservation, OPS, Observation};
 use super::shape::{Shape, Sizes};
+use super::stored::{Positions, StoredModel};
 use crate::analyze::Operation;
 use crate::fit::{pearson, spearman};
 use std::collections::BTreeMap;
@@ -21,6 +22,9 @@ pub(super) const CLASSES: usize = 6;
 pub(super) const SPANS: usize = 4;
 /// A correlation from which on two variables are drawn together.
 pub(super) const RELATED: f64 = 0.1;
+/// Keys that are looked at for the size of groups, and distances up to two to this power.
+const GROUP_KEYS: usize = 200_000;
+const GROUP_LAGS: u32 = 14;
 /// Neighbours are alike from this correlation of their accesses on.
 const ADJACENT: f64 = 0.3;
 
@@ -45,8 +49,10 @@ pub struct OperationModel {
 /// Consecutive keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RangeModel {
-    /// How many.
+    /// How many are accessed.
     pub keys: u64,
+    /// How many lie between them and are not.
+    pub cold: u64,
     /// Of each operation: keys and accesses.
     pub accessed: BTreeMap<usize, (u64, u64)>,
     /// Of each operation: first accesses in parts of the trace's time.
@@ -70,12 +76,18 @@ pub struct FamilyModel {
     pub contents: Vec<Content>,
     /// Steps after a seek; empty if nothing is known.
     pub scan_lengths: Shape,
-    /// Keys of gets that were not there.
+    /// Share of the keys that were not there: of those of gets, or of all if a checkpoint was looked at.
     pub absent: f64,
+    /// What the database held before the first request, if a checkpoint was looked at.
+    pub stored: Option<StoredModel>,
+    /// Where accessed keys stand among all.
+    pub positions: Positions,
     /// In the order of the keys.
     pub ranges: Vec<RangeModel>,
     /// Hot keys of a range lie together.
     pub is_adjacent: bool,
+    /// In groups of about so many keys; 0 if that is not known, and all of a range do.
+    pub group: u64,
     /// Pearson's r and Spearman's ρ of pairs of variables.
     pub correlations: BTreeMap<String, (f64, f64)>,
     /// Curves that come close to the tables, by variable.
@@ -153,9 +165,10 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
     let mut spans: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
     let mut firsts: BTreeMap<usize, Collected> = BTreeMap::new();
     let up = |n: u64| (n as f64 * scale).round() as u64;
-    for chunk in keys.chunks(width) {
+    for (at, chunk) in keys.chunks(width).enumerate() {
         let mut range = RangeModel {
             keys: up(chunk.len() as u64),
+            cold: up(cold_of(f, at * width, chunk.len())),
             ..RangeModel::default()
         };
         for op in 0..OPS {
@@ -215,8 +228,17 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         .iter()
         .filter(|k| k.counts[Operation::Get.id()] > 0)
         .collect();
-    let absent = gets.iter().filter(|k| k.is_absent).count() as f64 / (gets.len() as f64).max(1.0);
+    let looked_at: &[&&Counted] = &match f.stored {
+        None => gets,
+        Some(_) => keys.iter().collect(),
+    };
+    let absent = looked_at.iter().filter(|k| k.is_absent).count() as f64;
+    let absent = absent / (looked_at.len() as f64).max(1.0);
     let (correlations, is_adjacent) = correlations(f, &keys);
+    let group = match is_adjacent {
+        true => group(&keys),
+        false => 0,
+    };
     let related = correlations
         .get("key size, value size")
         .is_some_and(|c| c.0.abs() >= RELATED || c.1.abs() >= RELATED);
@@ -229,11 +251,25 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         contents: f.values.contents(),
         scan_lengths: Shape::of(&f.scan_lengths),
         absent,
+        stored: f.stored.as_ref().map(StoredModel::of),
+        positions: Positions::of(&ranges),
         curves: curves::of_family(f, &ranges),
         ranges,
         is_adjacent,
+        group: up(group),
         correlations,
     }
+}
+
+/// Keys that are not accessed before each of so many accessed ones, and behind the last of all.
+fn cold_of(f: &FamilyObservation, from: usize, many: usize) -> u64 {
+    let Some(stored) = &f.stored else { return 0 };
+    let to = match from + many == f.keys.len() {
+        true => stored.cold.len(),
+        false => from + many,
+    };
+    let cold = stored.cold.get(from..to).unwrap_or_default();
+    cold.iter().map(|&n| u64::from(n)).sum()
 }
 
 /// The operation of smaller id, or of more keys, that shares most keys with one.
@@ -276,6 +312,35 @@ fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> (BTreeMap<String, (
         &next.collect::<Vec<_>>(),
     );
     (all, r >= ADJACENT)
+}
+
+/// How many keys lie together that are accessed about as often: twice the distance at which the correlation of their accesses has
+/// come down to half of that of neighbours, since in groups of *n* keys it falls by an *n*th with each key. 0 if it does not come
+/// down.
+fn group(keys: &[&Counted]) -> u64 {
+    let logs: Vec<f64> = keys
+        .iter()
+        .take(GROUP_KEYS)
+        .map(|k| (k.total() as f64).ln())
+        .collect();
+    let at = |lag: usize| {
+        let pairs = logs.iter().zip(logs.iter().skip(lag));
+        pearson(&pairs.map(|(a, b)| (*a, *b)).collect::<Vec<_>>())
+    };
+    let next = at(1);
+    let mut before = (1, next);
+    for lag in (1..=GROUP_LAGS)
+        .map(|power| 1 << power)
+        .take_while(|lag| 4 * lag < logs.len())
+    {
+        let here = at(lag);
+        if here < next / 2.0 {
+            let part = (before.1 - next / 2.0) / (before.1 - here).max(1e-9);
+            return (2.0 * (before.0 as f64 + part * (lag - before.0) as f64)).round() as u64;
+        }
+        before = (lag, here);
+    }
+    0
 }
 
 /// How much of a key, behind the bytes that say which it is, is not as in the key before it.

@@ -202,6 +202,144 @@ fn what_a_model_cannot_be_is_refused_by_name() {
     assert!(e.unwrap_err().to_string().contains("the model: 0"));
 }
 
+/// A trace whose clock stepped back, to before the header and far ahead once.
+#[test]
+fn clocks_that_step_back_do_no_harm() {
+    let (trace, _) = workload(2000);
+    let mut reader = TraceReader::new(Box::new(Bytes(trace, 0)));
+    let mut wild = Vec::new();
+    for (n, leap) in (0..).zip(
+        [0, 0, 5_000_000, -3_000_000, i64::MIN / 2, 40_000_000_000]
+            .iter()
+            .cycle(),
+    ) {
+        let Some(record) = reader.next_record().unwrap() else {
+            break;
+        };
+        let leap = if n > 0 && n % 50 == 0 { *leap } else { 0 };
+        let at = record.timestamp.saturating_add_signed(leap);
+        put_record(&mut wild, at, record.kind, record.payload);
+    }
+    let mut reader = TraceReader::new(Box::new(Bytes(wild, 0)));
+    let seen = Observation::read(&mut reader, None, ObserveOptions::default()).unwrap();
+    assert_eq!(seen.requests, 2000);
+    let model = Model::of(&seen);
+    assert!(
+        model.seconds.is_finite() && model.rate.len() <= 512,
+        "{}",
+        model.seconds
+    );
+    let (trace, beside) = made(&model);
+    let again = observed(&trace, &beside, ObserveOptions::default());
+    assert!(again.requests.abs_diff(2000) < 100, "{}", again.requests);
+}
+
+/// Hot keys that lie together in groups do so in what is made: half as many blocks would be read if all hot keys of a range did.
+#[test]
+fn groups_of_hot_keys_keep_their_size() {
+    let (mut trace, mut payload) = (Vec::new(), Vec::new());
+    put_query_header(&mut payload);
+    put_record(&mut trace, 1, kinds::BEGIN, &payload);
+    let mut requests = Vec::new();
+    for key in 0..40_000_u64 {
+        // Groups of 64 keys, of which each tenth is hot.
+        let times = if mix(key / 64) % 10 == 0 { 40 } else { 1 };
+        requests.extend((0..times).map(|n| (mix(key * 100 + n), key)));
+    }
+    requests.sort_unstable();
+    for (at, (_, key)) in (1..).zip(&requests) {
+        payload.clear();
+        put_get(&mut payload, 0, format!("key{key:020}").as_bytes());
+        put_record(&mut trace, at, kinds::GET, &payload);
+    }
+    let read = |trace: Vec<u8>| {
+        let mut reader = TraceReader::new(Box::new(Bytes(trace, 0)));
+        Observation::read(&mut reader, None, ObserveOptions::default()).unwrap()
+    };
+    let seen = read(trace);
+    let model = Model::of(&seen);
+    let family = &model.families[&0];
+    assert!(
+        family.is_adjacent && (48..80).contains(&family.group),
+        "{}",
+        family.group
+    );
+    // Runs of hot keys in both.
+    let runs = |seen: &Observation| {
+        let hot: Vec<bool> = seen.families[&0]
+            .keys
+            .values()
+            .map(|k| k.total() > 10)
+            .collect();
+        hot.windows(2).filter(|w| w[0] != w[1]).count() as f64
+    };
+    let (before, after) = (runs(&seen), runs(&read(made(&model).0)));
+    assert!((after / before - 1.0).abs() < 0.4, "{before} {after}");
+}
+
+/// R-WL-26: what a database holds besides is in its model, and in what is made of that.
+#[test]
+fn keys_that_are_not_accessed_lie_between_those_that_are() {
+    let (trace, beside) = workload(20_000);
+    let mut seen = observed(&trace, &beside, ObserveOptions::default());
+    let family = seen.families.get_mut(&0).unwrap();
+    let accessed: Vec<Vec<u8>> = family.keys.iter().map(|(key, _)| key).collect();
+    let mut walk = family.walk();
+    let mut stored = 0;
+    for (n, key) in accessed.iter().enumerate() {
+        // Each tenth is not there; three others follow each one of the first half.
+        let others = if n < accessed.len() / 2 { 3 } else { 0 };
+        if n % 10 != 0 {
+            walk.add(key, &[7; 300], true);
+            stored += 1;
+        }
+        for more in 0..others {
+            walk.add(&[key, &[b'~', more][..]].concat(), &[7; 300], true);
+            stored += 1;
+        }
+    }
+    let found = walk.finish(true);
+    assert_eq!(found.keys, stored);
+    assert!(
+        found.expected > 0 && found.missing > 0 && found.missing < found.expected,
+        "{found:?}"
+    );
+    let model = Model::of(&seen);
+    let family = &model.families[&0];
+    assert!((0.08..0.12).contains(&family.absent), "{}", family.absent);
+    let cold: u64 = family.ranges.iter().map(|r| r.cold).sum();
+    assert_eq!(cold, 3 * (accessed.len() as u64 / 2));
+    assert_eq!(family.positions.cold(), cold);
+    let first: u64 = family
+        .ranges
+        .iter()
+        .take(family.ranges.len() / 3)
+        .map(|r| r.cold)
+        .sum();
+    assert!(first > cold / 2, "{first} of {cold}");
+    // All keys are in order, whether they are accessed or not, and values are those of the database.
+    let mut all: Vec<(u64, Vec<u8>)> = (0..family.keys)
+        .map(|place| (family.positions.position(place), key_of(family, 0, place)))
+        .chain(
+            family
+                .positions
+                .cold_positions()
+                .map(|at| (at, key_at(family, 0, at))),
+        )
+        .collect();
+    all.sort();
+    assert!(all.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1));
+    assert_eq!(value_of(family, &all[0].1, 0).len(), 300);
+    assert_eq!(
+        Model::from_json(&model.to_json()).unwrap().families[&0].stored,
+        family.stored
+    );
+    assert_eq!(
+        Model::from_json(&model.to_json()).unwrap().families[&0].positions,
+        family.positions
+    );
+}
+
 /// With more keys than may be kept a share of them is, and the model has as many as there were.
 #[test]
 fn keys_beyond_the_limit_are_a_sample() {
