@@ -29,6 +29,10 @@ pub struct rocksdb_iterator_t {
     source: Source,
 }
 
+// The allocator's fast path (glibc's per-thread cache) ends at blocks of this size, and programs make iterators by
+// the million.
+const _: () = assert!(size_of::<rocksdb_iterator_t>() <= 1032);
+
 /// Describes what an iterator stands on, found out once after each move: callers ask for validity, key and
 /// value one after the other. The bytes are the source's, which keeps them where they are until it is
 /// moved; before that they are forgotten here.

@@ -91,18 +91,26 @@ pub struct DbIter {
     looks: u8,
     /// A seek has met range tombstones.
     has_sought: bool,
-    /// The entity under the iterator, if `value` holds the default column of one.
-    entity: Option<Entity>,
     /// The way of values from blob files; made with the first value that lies in one.
     values: Option<Box<ScanValues>>,
-    /// A value that has yet to be fetched.
-    unprepared: Option<Stored>,
-    /// Backward over all versions: the internal key of the one it stands on.
-    version: Vec<u8>,
+    /// State that few iterators have; made when it is first needed.
+    aside: Option<Box<Aside>>,
     /// Says what it passed over so far, for those who measure.
     passed: Passed,
     /// Deleted keys in a row after which the loop forward hands over; 0 for never.
     dead_stop: u32,
+}
+
+/// State that few iterators have. It is apart so that the others are small enough for the allocator's fast path.
+#[derive(Default)]
+struct Aside {
+    /// The entity under the iterator, if `value` holds the default column of one.
+    entity: Option<Entity>,
+    /// A value that has yet to be fetched.
+    unprepared: Option<Stored>,
+    /// Backward over all versions: the internal key of the one it stands on.
+    version: Vec<u8>,
+    /// Backward where runs of deleted keys become range tombstones.
     dead_behind: dead::DeadBehind,
 }
 
@@ -140,7 +148,6 @@ impl DbIter {
     pub(crate) fn new(parts: DbIterParts) -> Self {
         Self {
             dead_stop: parts.dead.first_stop(),
-            dead_behind: dead::DeadBehind::default(),
             parts,
             at: At::None,
             key: Vec::new(),
@@ -152,10 +159,8 @@ impl DbIter {
             cover: None,
             looks: 0,
             has_sought: false,
-            entity: None,
             values: None,
-            unprepared: None,
-            version: Vec::new(),
+            aside: None,
             passed: Passed::default(),
         }
     }
@@ -269,7 +274,7 @@ impl DbIter {
         if self.parts.view.all_versions() {
             return match self.at {
                 At::None => &[],
-                At::Saved => &self.version,
+                At::Saved => self.aside.as_ref().map_or(&[][..], |a| &a.version),
                 _ => self.parts.inner.key(),
             };
         }
@@ -292,7 +297,7 @@ impl DbIter {
     /// # Errors
     /// `InvalidArgument` if it is not valid.
     pub fn entity(&self) -> Result<Entity> {
-        match &self.entity {
+        match self.aside.as_ref().and_then(|a| a.entity.as_ref()) {
             _ if !self.valid() => Err(Error::invalid_argument("iterator is not valid")),
             Some(entity) if self.at != At::Inner => Ok(entity.clone()),
             _ => Entity::of_value(self.value()),
@@ -301,12 +306,21 @@ impl DbIter {
 
     /// Returns whether it stands on an entity, whose default column is the value.
     pub(crate) fn has_entity(&self) -> bool {
-        self.entity.is_some() && self.holds_aside()
+        self.aside.as_ref().is_some_and(|a| a.entity.is_some()) && self.holds_aside()
     }
 
     /// Returns whether the value is there.
     pub(crate) fn is_prepared(&self) -> bool {
-        self.unprepared.is_none() || !self.holds_aside()
+        self.unprepared().is_none() || !self.holds_aside()
+    }
+
+    /// The value that has yet to be fetched, if there is one.
+    fn unprepared(&self) -> Option<&Stored> {
+        self.aside.as_ref().and_then(|a| a.unprepared.as_ref())
+    }
+
+    fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
     }
 
     /// Returns whether the entry under the iterator may have something aside. Where the merged stream shows the value itself,
@@ -318,7 +332,7 @@ impl DbIter {
     /// Fetches the value, if the iterator was allowed to put that off. False after an error.
     pub fn prepare_value(&mut self) -> bool {
         if self.holds_aside()
-            && let Some(stored) = self.unprepared.take()
+            && let Some(stored) = self.aside.as_mut().and_then(|a| a.unprepared.take())
         {
             self.present(stored);
         }
@@ -396,7 +410,12 @@ impl DbIter {
             Stored::Value(value) => Ok((value.into_vec(), None)),
         };
         match shown {
-            Ok((value, entity)) => (self.value, self.entity) = (value, entity),
+            Ok((value, entity)) => {
+                self.value = value;
+                if entity.is_some() || self.aside.is_some() {
+                    self.aside().entity = entity;
+                }
+            }
             Err(e) => self.fail(e),
         }
     }
@@ -420,7 +439,8 @@ impl DbIter {
 
     /// Shows what the entry that it stands on holds: now, or once somebody asks for it.
     fn show_stored(&mut self, stored: Stored) {
-        let passed = self.unprepared.take().is_some();
+        let unprepared = self.aside.as_mut().and_then(|a| a.unprepared.take());
+        let passed = unprepared.is_some();
         if !self.parts.view.may_put_off || !matches!(stored, Stored::Blob(_)) {
             return self.present(stored);
         }
@@ -428,8 +448,9 @@ impl DbIter {
             values.skip();
         }
         self.value.clear();
-        self.entity = None;
-        self.unprepared = Some(stored);
+        let aside = self.aside();
+        aside.entity = None;
+        aside.unprepared = Some(stored);
     }
 
     /// First key at or after `target`.
@@ -788,7 +809,9 @@ impl DbIter {
         match Stored::merged(Some(operator), &self.key, base, newest_first, blobs) {
             Ok(stored) => {
                 self.at = at;
-                self.unprepared = None;
+                if let Some(aside) = &mut self.aside {
+                    aside.unprepared = None;
+                }
                 self.present(stored);
             }
             Err(e) => self.fail(e),

@@ -24,10 +24,8 @@ pub(crate) struct Seen {
 pub(crate) struct View {
     plain: bool,
     timestamp_size: usize,
-    /// Latest timestamp to show; with timestamps only.
-    until: Vec<u8>,
-    /// Earliest timestamp to show; empty shows one version of each key.
-    from: Vec<u8>,
+    /// With timestamps only.
+    times: Option<Box<Times>>,
     extractor: Option<SliceTransform>,
     /// The iterator stays within the prefix it was sent to.
     pub stays_in_prefix: bool,
@@ -42,6 +40,15 @@ pub(crate) struct View {
     pub may_put_off: bool,
     /// How filters are read.
     pub params: ReadParams,
+}
+
+/// The timestamps that a view shows.
+#[derive(Clone)]
+struct Times {
+    /// The latest to show.
+    until: Vec<u8>,
+    /// The earliest to show; empty shows one version of each key.
+    from: Vec<u8>,
 }
 
 /// The part of a read's options that concerns the view.
@@ -71,8 +78,12 @@ impl View {
         Ok(Self {
             plain: size == 0 && !stays_in_prefix,
             timestamp_size: size,
-            until: o.timestamp.unwrap_or_default().to_vec(),
-            from: o.start_timestamp.unwrap_or_default().to_vec(),
+            times: (size > 0).then(|| {
+                Box::new(Times {
+                    until: o.timestamp.unwrap_or_default().to_vec(),
+                    from: o.start_timestamp.unwrap_or_default().to_vec(),
+                })
+            }),
             auto_prefix: o.auto_prefix && o.extractor.is_some(),
             extractor: o.extractor,
             stays_in_prefix,
@@ -101,22 +112,22 @@ impl View {
     /// Returns whether all versions are shown, by internal key.
     #[inline]
     pub(crate) fn all_versions(&self) -> bool {
-        !self.from.is_empty()
+        self.times.as_ref().is_some_and(|t| !t.from.is_empty())
     }
 
     /// Latest timestamp to show; `None` without timestamps.
     pub(crate) fn until(&self) -> Option<&[u8]> {
-        (self.timestamp_size > 0).then_some(&self.until[..])
+        self.times.as_ref().map(|t| &t.until[..])
     }
 
     /// Where the versions of `key` that are shown begin.
     pub(crate) fn target(&self, out: &mut Vec<u8>, key: &[u8], tag: u64) {
         out.clear();
         // One allocation for the first target of an iterator.
-        out.reserve(key.len() + self.until.len() + keys::TAG_LEN);
+        out.reserve(key.len() + self.timestamp_size + keys::TAG_LEN);
         out.extend_from_slice(key);
-        if !self.until.is_empty() {
-            out.extend_from_slice(&self.until);
+        if let Some(times) = &self.times {
+            out.extend_from_slice(&times.until);
         }
         out.extend_from_slice(&tag.to_le_bytes());
     }
@@ -204,12 +215,15 @@ impl View {
 
     /// Returns whether the timestamp of a stored key is among those shown.
     pub(crate) fn sees(&self, comparator: &Comparator, user_key: &[u8]) -> bool {
-        if self.timestamp_size == 0 {
+        let Some(times) = &self.times else {
             return true;
-        }
+        };
         let timestamp = comparator.split_timestamp(user_key).1;
-        comparator.compare_timestamp(timestamp, &self.until).is_le()
-            && (self.from.is_empty() || comparator.compare_timestamp(timestamp, &self.from).is_ge())
+        comparator
+            .compare_timestamp(timestamp, &times.until)
+            .is_le()
+            && (times.from.is_empty()
+                || comparator.compare_timestamp(timestamp, &times.from).is_ge())
     }
 
     /// Looks at a stored key; `last` is the one that was shown or deleted before, and `same` says

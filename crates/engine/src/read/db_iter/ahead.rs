@@ -179,7 +179,7 @@ impl DbIter {
 
     /// The reference under an iterator that fetches no values.
     fn reference(&self) -> Option<&Pinned> {
-        match &self.unprepared {
+        match self.unprepared() {
             // Under the merged stream lies the value itself: what was left unread belongs to an entry before.
             Some(Stored::Blob(index)) if !matches!(self.at, At::None | At::Inner) => Some(index),
             _ => None,

@@ -234,8 +234,9 @@ impl DbIter {
                     Some(true) => None,
                     None => return false,
                 };
-                self.version.clear();
-                self.version.extend_from_slice(self.parts.inner.key());
+                let version = &mut self.aside.get_or_insert_default().version;
+                version.clear();
+                version.extend_from_slice(self.parts.inner.key());
                 self.value.clear();
                 self.value.extend_from_slice(self.parts.inner.value());
             }
@@ -274,15 +275,10 @@ impl DbIter {
     /// The value that stood aside belongs to another entry.
     #[inline]
     pub(super) fn forget_aside(&mut self) {
-        if self.entity.is_some() || self.unprepared.is_some() {
-            self.drop_aside();
+        if let Some(aside) = &mut self.aside {
+            aside.entity = None;
+            aside.unprepared = None;
         }
-    }
-
-    #[cold]
-    fn drop_aside(&mut self) {
-        self.entity = None;
-        self.unprepared = None;
     }
 
     /// Passes backward over all versions of `self.key`, oldest first, keeping the newest visible

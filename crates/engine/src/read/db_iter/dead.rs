@@ -235,11 +235,13 @@ impl DbIter {
     #[cold]
     pub(super) fn prev_converting(&mut self) {
         let end = self.stored_key().to_vec();
-        self.dead_behind.seen = self.passed.deletions;
-        self.dead_behind.count = 0;
+        let seen = self.passed.deletions;
+        let behind = &mut self.aside().dead_behind;
+        behind.seen = seen;
+        behind.count = 0;
         self.prev_from_entry();
-        if self.error.is_none() && self.dead_behind.count >= self.parts.dead.convert.1 {
-            let first = std::mem::take(&mut self.dead_behind.first);
+        if self.error.is_none() && self.aside().dead_behind.count >= self.parts.dead.convert.1 {
+            let first = std::mem::take(&mut self.aside().dead_behind.first);
             self.convert(&first, &end);
         }
     }
@@ -247,7 +249,7 @@ impl DbIter {
     /// Backward: `self.key` was passed over. Counts it if it is deleted, and not merely too new to be seen.
     #[inline]
     pub(super) fn note_dead_behind(&mut self) {
-        let behind = &mut self.dead_behind;
+        let behind = &mut self.aside.get_or_insert_default().dead_behind;
         if behind.seen != self.passed.deletions {
             behind.seen = self.passed.deletions;
             behind.count += 1;
