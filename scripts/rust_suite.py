@@ -26,10 +26,6 @@ MISSING = {
     "test_db::cuckoo": "cuckoo tables do not exist",
     "test_optimistic_transaction_db::cuckoo": "cuckoo tables do not exist",
     "test_transaction_db::cuckoo": "cuckoo tables do not exist",
-    "test_optimistic_transaction_db_memory_usage::test_optimistic_transaction_db_memory_usage":
-        "an empty block cache of RocksDB's is charged 88 bytes by an open; ours holds blocks only",
-    "test_transaction_db_memory_usage::test_transaction_db_memory_usage":
-        "an empty block cache of RocksDB's is charged 88 bytes by an open; ours holds blocks only",
 }
 # These compare messages of the compiler and never call the library.
 COMPILER = re.compile("_outlive_|multiple_refs_as_single_threaded")

@@ -9,7 +9,7 @@
 
 use crate::{Block, BlockCache, CacheRole};
 use spanlith_base::{Error, ErrorKind, Result, SubCode};
-use spanlith_cache::{Release, Reservation, Reserved};
+use spanlith_cache::{CacheKey, Policy, Priority, Release, Reservation, Reserved};
 use std::sync::Arc;
 
 /// Memory of one role that is charged to a block cache.
@@ -95,6 +95,54 @@ impl CacheUsageOptions {
             filter: charge(CacheRole::FilterConstruction, false),
             reader: charge(CacheRole::BlockBasedTableReader, false),
             metadata: charge(CacheRole::FileMetadata, false),
+            statistics: cache.and_then(StatisticsEntry::in_cache),
+        }
+    }
+}
+
+/// The entry of a block cache that stands for the statistics about its entries. RocksDB adds one to each cache with
+/// the first family that uses it, and programs see it: the cache of an open database without tables is not empty.
+/// All families share one entry, which cannot be evicted while one of them has it.
+#[derive(Debug)]
+pub struct StatisticsEntry {
+    cache: BlockCache,
+    /// `None` only in `drop`.
+    entry: Option<Arc<Block>>,
+}
+
+impl StatisticsEntry {
+    /// [`spanlith_cache::Cache::new_id`] never yields this file.
+    const KEY: CacheKey = CacheKey { file: 0, block: 0 };
+
+    /// Adds the entry, if it is not there. `None` if a strict cache has no room.
+    fn in_cache(cache: &BlockCache) -> Option<Arc<Self>> {
+        let entry = match cache.lookup(&Self::KEY) {
+            Some(entry) => entry,
+            None => {
+                let entry = Arc::new(Block::empty(CacheRole::Misc));
+                // RocksDB's sizes of a handle.
+                let charge = match cache.policy() {
+                    Policy::Lru => 88,
+                    Policy::Clock => 64,
+                };
+                let added = cache.insert(Self::KEY, entry.clone(), charge, Priority::High);
+                added.ok().map(|()| entry)?
+            }
+        };
+        Some(Arc::new(Self {
+            cache: cache.clone(),
+            entry: Some(entry),
+        }))
+    }
+}
+
+impl Drop for StatisticsEntry {
+    fn drop(&mut self) {
+        self.entry = None;
+        // A cache that is over its capacity evicts what is not in use any more.
+        let capacity = self.cache.capacity();
+        if self.cache.usage() > capacity {
+            self.cache.set_capacity(capacity);
         }
     }
 }
@@ -110,6 +158,8 @@ pub struct CacheCharges {
     pub reader: Option<MemoryCharge>,
     /// Descriptions of files.
     pub metadata: Option<MemoryCharge>,
+    /// Statistics about the entries of the cache.
+    pub statistics: Option<Arc<StatisticsEntry>>,
 }
 
 /// Charges `bytes`, if they are to be charged.
@@ -132,6 +182,33 @@ pub fn charge(to: Option<&MemoryCharge>, role: CacheRole, bytes: usize) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_families_of_a_cache_share_one_entry_for_its_statistics() {
+        for (policy, charge) in [(Policy::Lru, 88), (Policy::Clock, 64)] {
+            let cache = BlockCache::new(1 << 20, policy);
+            let usage = CacheUsageOptions::default();
+            let first = usage.charges(Some(&cache));
+            let second = usage.charges(Some(&cache));
+            assert_eq!((cache.usage(), cache.len()), (charge, 1));
+            assert_eq!(cache.pinned_usage(), charge);
+            drop(first);
+            assert_eq!(cache.pinned_usage(), charge);
+            drop(second);
+            assert_eq!((cache.usage(), cache.pinned_usage()), (charge, 0));
+            cache.clear_unpinned();
+            assert!(cache.is_empty());
+        }
+        // No room: a strict cache does without it, another one is rid of it with the last family.
+        let strict = BlockCache::with_shards(0, Policy::Lru, 0, true);
+        let charges = CacheUsageOptions::default().charges(Some(&strict));
+        assert!(charges.statistics.is_none() && strict.is_empty());
+        let none = BlockCache::with_shards(0, Policy::Lru, 0, false);
+        let charges = CacheUsageOptions::default().charges(Some(&none));
+        assert_eq!(none.usage(), 88);
+        drop(charges);
+        assert_eq!(none.usage(), 0);
+    }
 
     #[test]
     fn what_cannot_be_charged_is_refused_in_rocksdbs_words() {

@@ -45,7 +45,9 @@ mod timestamps;
 pub use activity::ReadActivity;
 pub use block::{Block, CacheRole};
 pub use builder::{ContentHash, TableBuilder, TableSummary};
-pub use charges::{CacheCharges, CacheUsageOptions, Charge, Charged, MemoryCharge, charge};
+pub use charges::{
+    CacheCharges, CacheUsageOptions, Charge, Charged, MemoryCharge, StatisticsEntry, charge,
+};
 pub use choice::{CodecChoice, CodecMemory, CommonPrefix};
 pub use collector::{
     CollectedEntry, CollectorContext, Collectors, CompactOnDeletion, TablePropertiesCollector,
