@@ -763,7 +763,8 @@ static void verb_get(void) {
   H o = read_options(word(2));
   if (method == 1) {
     H p = CF(get_pinned, k.p, k.n, &err);
-    say_value(p ? (char *)rdb_pinnableslice_value(p, &n) : NULL, n, err);
+    v = p ? (char *)rdb_pinnableslice_value(p, &n) : NULL;
+    say_value(v, n, err);
     if (p) rdb_pinnableslice_destroy(p);
   } else if (method == 2) {
     char buf[64];

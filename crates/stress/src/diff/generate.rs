@@ -477,8 +477,10 @@ impl Maker<'_> {
         }
         if self.rng.one_in(8) {
             let mut options = self.options();
-            if self.ranges {
-                // All tables open and none in level 0: RocksDB then reads by means that know no range tombstones.
+            let has_blobs = |line: &String| line.contains("enable_blob_files=true");
+            if self.ranges || self.out.iter().any(has_blobs) {
+                // All tables open and in one level: RocksDB then reads by means that know neither range tombstones
+                // nor values in blob files.
                 options = options.replace("max_open_files=-1", "max_open_files=5000");
             }
             self.out.push(format!("open ro {options}"));
