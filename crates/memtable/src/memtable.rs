@@ -13,7 +13,7 @@ use spanlith_base::range_del::FragmentedTombstones;
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Comparator, Result, SequenceNumber, ValueType};
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Rank of the lock under which redundant range tombstones are added: below that of the list of all.
@@ -43,6 +43,8 @@ pub struct MemTable {
     first_write: AtomicU64,
     /// Number of the oldest log that prepared entries of it stand in; `u64::MAX` without.
     needed_log: AtomicU64,
+    /// A reader wants it flushed. Relaxed: it is a hint for the next write.
+    is_marked: AtomicBool,
     /// Neither a filter nor checksums or checks of order.
     is_ordinary: bool,
     /// Lives as long as the memtable.
@@ -107,6 +109,7 @@ impl MemTable {
                 n => u64::from(n),
             },
             companion: OnceLock::new(),
+            is_marked: AtomicBool::new(false),
             dead_runs: DeadRuns::new(),
             convertible: Mutex::new(CONVERTIBLE_RANK, 0),
             barrier: AtomicU64::new(0),
@@ -473,21 +476,32 @@ impl MemTable {
 
     /// Returns whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
     /// `write_buffer_size` by less than 0.6 blocks, and a last block that is within that limit is
-    /// filled to three quarters first. Also with as many range tombstones as are allowed.
+    /// filled to three quarters first. Also with as many range tombstones as are allowed, and if a reader has
+    /// marked it.
     #[inline]
     pub fn should_flush(&self, write_buffer_size: usize) -> bool {
         // Below the lowest memory at which the rule can say yes: one look at two counters.
         let most = self.tree.memory_usage() + self.arena_block_size;
-        let is_simple = self.range_dels.get().is_none() && self.bloom.is_none();
+        let is_simple = self.range_dels.get().is_none()
+            && self.bloom.is_none()
+            && !self.is_marked.load(Ordering::Relaxed);
         if is_simple && most < write_buffer_size {
             return false;
         }
         self.is_due(write_buffer_size)
     }
 
+    /// Makes [`Self::should_flush`] say yes from now on, unless it is empty.
+    pub fn mark_for_flush(&self) {
+        self.is_marked.store(true, Ordering::Relaxed);
+    }
+
     #[inline(never)]
     fn is_due(&self, write_buffer_size: usize) -> bool {
         if self.range_deletes() >= self.range_dels_max {
+            return true;
+        }
+        if self.is_marked.load(Ordering::Relaxed) && !self.is_empty() {
             return true;
         }
         let mut arena = self.tree.arena_usage();

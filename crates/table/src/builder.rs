@@ -23,6 +23,7 @@ use crate::meter::WriteCounters;
 use crate::options::{BuilderOptions, IndexShortening};
 use crate::output::Output;
 use crate::properties::{self, TableProperties};
+use crate::sampling::Sampling;
 use crate::timestamps::TimestampWriter;
 use crate::{CacheRole, Charge, charge};
 use crate::{Compression, unique_id};
@@ -109,6 +110,7 @@ pub struct TableBuilder {
     /// Bytes of a block that are enough: its size, or nothing if each entry gets a block.
     cut_at: usize,
     compressor: Compressor,
+    sampling: Option<Box<Sampling>>,
     /// Chooses for each data block, if there is anything to choose.
     chooser: Option<Box<Chooser>>,
     /// Bits by type byte of the codecs that blocks were stored with.
@@ -157,6 +159,16 @@ impl TableBuilder {
             failed = Some(e);
             (Compressor::off(), None)
         });
+        let sampling = match options.sample_for_compression {
+            0 => None,
+            one_in => match Sampling::new(one_in, options.file_number) {
+                Ok(sampling) => Some(Box::new(sampling)),
+                Err(e) => {
+                    failed = Some(e);
+                    None
+                }
+            },
+        };
         let base = if t.format_version >= 6 {
             context_base(&options)
         } else {
@@ -205,6 +217,7 @@ impl TableBuilder {
             cut_limit,
             cut_at,
             compressor,
+            sampling,
             chooser,
             used_codecs: 0,
             held: Held::of(&options),
@@ -428,6 +441,9 @@ impl TableBuilder {
             };
         }
         let raw = self.block.finish();
+        if let Some(sampling) = &mut self.sampling {
+            sampling.add(raw);
+        }
         self.counters.raw_block_bytes += raw.len() as u64;
         let compressor = match &mut self.dictionary {
             None => &mut self.compressor,
@@ -491,6 +507,9 @@ impl TableBuilder {
         }
         for block in held.blocks {
             self.note_keys(&block.raw)?;
+            if let Some(sampling) = &mut self.sampling {
+                sampling.add(&block.raw);
+            }
             self.counters.raw_block_bytes += block.raw.len() as u64;
             let compressor = match &mut self.dictionary {
                 None => &mut self.compressor,
@@ -779,7 +798,11 @@ impl TableBuilder {
                 s.to_string()
             }
         };
+        let sampled = self.sampling.as_ref().map(|s| s.estimates());
+        let (slow, fast) = sampled.unwrap_or_default();
         TableProperties {
+            slow_compression_estimated_data_size: slow,
+            fast_compression_estimated_data_size: fast,
             seqno_to_time_mapping: o.seqno_to_time_mapping.clone(),
             data_size,
             uncompressed_data_size: c.raw_block_bytes,

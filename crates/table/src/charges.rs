@@ -120,7 +120,7 @@ impl StatisticsEntry {
             Some(entry) => entry,
             None => {
                 let entry = Arc::new(Block::empty(CacheRole::Misc));
-                // RocksDB's sizes of a handle.
+                // A handle of RocksDB's has this size.
                 let charge = match cache.policy() {
                     Policy::Lru => 88,
                     Policy::Clock => 64,
@@ -199,7 +199,7 @@ mod tests {
             cache.clear_unpinned();
             assert!(cache.is_empty());
         }
-        // No room: a strict cache does without it, another one is rid of it with the last family.
+        // A strict cache without room does without it; another one is rid of it with the last family.
         let strict = BlockCache::with_shards(0, Policy::Lru, 0, true);
         let charges = CacheUsageOptions::default().charges(Some(&strict));
         assert!(charges.statistics.is_none() && strict.is_empty());

@@ -40,6 +40,7 @@ mod lookups;
 mod meter;
 mod output;
 mod readahead;
+mod sampling;
 mod timestamps;
 
 pub use activity::ReadActivity;

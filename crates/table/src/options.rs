@@ -151,6 +151,9 @@ pub struct BuilderOptions {
     pub compression_options: CompressionOptions,
     /// How the codec of each data block is chosen.
     pub codec_choice: CodecChoice,
+    /// Of so many data blocks one is compressed by a fast and a slow codec for two properties that estimate the table's
+    /// size with them; 0 for none.
+    pub sample_for_compression: u64,
     /// Bytes of data that are held back at most while a compression dictionary is to be made; 0
     /// sets no limit.
     pub target_file_size: u64,
@@ -210,6 +213,7 @@ impl Default for BuilderOptions {
             compression: Compression::None,
             codec_choice: CodecChoice::Fixed,
             compression_options: CompressionOptions::default(),
+            sample_for_compression: 0,
             target_file_size: 0,
             column_family_id: UNKNOWN_COLUMN_FAMILY,
             column_family_name: String::new(),

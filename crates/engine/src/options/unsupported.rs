@@ -169,6 +169,9 @@ const CF_ANY: &[&str] = &[
     "bottommost_file_compaction_delay",
     "read_triggered_compaction_threshold",
     "memtable_max_range_deletions",
+    "memtable_op_scan_flush_trigger",
+    "memtable_avg_op_scan_flush_trigger",
+    "sample_for_compression",
     "min_tombstones_for_range_conversion",
     "memtable_prefix_bloom_size_ratio",
     "memtable_whole_key_filtering",
@@ -205,10 +208,7 @@ const CF_WITHOUT_EFFECT: &[&str] = &[
     // flushed.
     "inplace_update_support",
     "max_write_buffer_size_to_maintain",
-    // Hints and statistics.
-    "sample_for_compression",
-    "memtable_op_scan_flush_trigger",
-    "memtable_avg_op_scan_flush_trigger",
+    // Hints.
     "experimental_mempurge_threshold",
     "memtable_huge_page_size",
     "memtable_insert_with_hint_prefix_extractor",

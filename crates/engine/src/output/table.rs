@@ -78,7 +78,7 @@ impl TableOutput {
     ///
     /// # Errors
     /// Of the file; of an entry that is out of order.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         self.builder.add(internal_key, value)?;
         self.bounds.add(internal_key, value);
@@ -203,6 +203,7 @@ pub(crate) fn builder_options(
         compression,
         compression_options: compression_options(&settings.options),
         codec_choice: codec_choice(&settings.options, false),
+        sample_for_compression: settings.options.sample_for_compression,
         target_file_size: settings.options.target_file_size_base,
         column_family_id: family.id,
         column_family_name: family.name.clone(),

@@ -13,6 +13,7 @@ mod backward;
 mod covered;
 mod dead;
 mod limited;
+mod scan_flush;
 
 use super::get::unknown_type;
 use super::stored::{Blobs, Entity, Stored};
@@ -52,11 +53,15 @@ pub(crate) struct DbIterParts {
     pub blob_read: BlobRead,
     /// Says what is visible besides the snapshot, and what is passed over.
     pub view: View,
+    /// The iterator may ask for a flush of the memtable that it reads: it neither follows what is written nor is the
+    /// database read-only.
+    pub may_mark: bool,
 }
 
 use ahead::ScanValues;
 pub(crate) use dead::DeadKeys;
 pub(crate) use limited::Counting;
+use scan_flush::ScanFlush;
 
 #[derive(Clone, Copy, PartialEq)]
 enum At {
@@ -99,6 +104,9 @@ pub struct DbIter {
     passed: Passed,
     /// Deleted keys in a row after which the loop forward hands over; 0 for never.
     dead_stop: u32,
+    /// Entries passed over from this number on count towards a flush of the memtable.
+    hidden_from: SequenceNumber,
+    scan_flush: Option<Box<ScanFlush>>,
 }
 
 /// State that few iterators have. It is apart so that the others are small enough for the allocator's fast path.
@@ -146,7 +154,10 @@ impl DbIter {
     }
 
     pub(crate) fn new(parts: DbIterParts) -> Self {
+        let (hidden_from, scan_flush) = ScanFlush::new(&parts.pin, parts.may_mark);
         Self {
+            hidden_from,
+            scan_flush,
             dead_stop: parts.dead.first_stop(),
             parts,
             at: At::None,
@@ -358,6 +369,9 @@ impl DbIter {
         self.at = At::None;
         self.looks = 0;
         self.error = None;
+        if self.scan_flush.is_some() {
+            self.begin_scan();
+        }
         if let Some(values) = &mut self.values {
             values.begin_anew();
         }
@@ -511,6 +525,9 @@ impl DbIter {
     /// Next key; stays invalid if it is.
     #[inline]
     pub fn next(&mut self) {
+        if self.scan_flush.is_some() {
+            self.begin_step();
+        }
         match self.at {
             At::None => return,
             At::Inner | At::Resolved => {
@@ -649,6 +666,9 @@ impl DbIter {
                         let user = keys::user_key(self.parts.inner.key());
                         self.key.extend_from_slice(user);
                         self.passed.deletions += 1;
+                        if keys::tag_sequence(tag) >= self.hidden_from {
+                            self.note_hidden();
+                        }
                         skipping = true;
                         hidden = 0;
                         dead += 1;
@@ -671,6 +691,9 @@ impl DbIter {
                 hidden += 1;
                 if visible {
                     self.passed.hidden += 1;
+                    if keys::tag_sequence(tag) >= self.hidden_from {
+                        self.note_hidden();
+                    }
                 } else {
                     self.passed.newer += 1;
                 }

@@ -752,6 +752,7 @@ impl Engine {
                 fill_cache: params.fill_cache,
             },
             view,
+            may_mark: !options.tailing && !self.c.read_only,
         }))
     }
 }

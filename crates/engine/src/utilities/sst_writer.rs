@@ -109,6 +109,7 @@ impl SstWriter {
             comparator: request.comparator,
             compression: supported_codec(compression)?,
             compression_options,
+            sample_for_compression: settings.options.sample_for_compression,
             db_id: DB_ID.to_string(),
             db_session_id: new_session_id(env),
             db_host_id: host_name(env, &db.db_host_id),

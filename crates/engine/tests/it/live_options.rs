@@ -61,6 +61,7 @@ use Work::{CompactAll, Days, Large, Tables, Tree, Unlogged};
 const CORE: &str = include_str!("core_options.rs");
 const DEAD_RUNS: &str = include_str!("dead_runs.rs");
 const DISK: &str = include_str!("disk.rs");
+const SCAN_FLUSH: &str = include_str!("scan_flush.rs");
 const SET: &str = include_str!("set_options.rs");
 const TABLES: &str = include_str!("speed_tables.rs");
 const STYLES: &str = include_str!("styles.rs");
@@ -242,8 +243,20 @@ const CF: &[(&str, Row)] = &[
     ),
     ("memtable_protection_bytes_per_key", Unseen(DAMAGE)),
     ("memtable_max_range_deletions", Run("2", Tree, NO_AUTO)),
-    ("memtable_op_scan_flush_trigger", NoEffect),
-    ("memtable_avg_op_scan_flush_trigger", NoEffect),
+    (
+        "memtable_op_scan_flush_trigger",
+        Elsewhere(
+            SCAN_FLUSH,
+            "entries_of_tables_and_backward_moves_ask_for_no_flush",
+        ),
+    ),
+    (
+        "memtable_avg_op_scan_flush_trigger",
+        Elsewhere(
+            SCAN_FLUSH,
+            "the_average_of_moves_asks_for_a_flush_when_the_iterator_leaves",
+        ),
+    ),
     ("memtable_verify_per_key_checksum_on_seek", Unseen(DAMAGE)),
     ("paranoid_memory_checks", Unseen(DAMAGE)),
     ("experimental_mempurge_threshold", NoEffect),
@@ -264,7 +277,10 @@ const CF: &[(&str, Row)] = &[
     ),
     ("compression_per_level", Run("kNoCompression", Tree, "")),
     ("compression_manager", Refused("mixed")),
-    ("sample_for_compression", NoEffect),
+    (
+        "sample_for_compression",
+        Elsewhere(SCAN_FLUSH, "tables_estimate_their_size_with_other_codecs"),
+    ),
     ("level0_file_num_compaction_trigger", Run("2", Tables, "")),
     (
         "level0_slowdown_writes_trigger",

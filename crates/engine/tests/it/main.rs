@@ -60,6 +60,7 @@ mod repair;
 mod repair_losses;
 mod requests;
 mod row_cache;
+mod scan_flush;
 mod scan_values;
 mod secondary;
 mod separation;

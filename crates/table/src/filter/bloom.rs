@@ -112,8 +112,8 @@ impl FilterBuilder {
         }
     }
 
-    /// Adds a key unless its hash equals the one before.
-    #[inline]
+    /// Adds a key unless its hash equals the one before. Flushes and compactions come here once an entry.
+    #[inline(always)]
     pub fn add(&mut self, key: &[u8]) {
         let hash = hash64(key);
         if self.hashes.last() != Some(&hash) {

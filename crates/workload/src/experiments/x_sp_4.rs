@@ -35,9 +35,10 @@ const LOADS: [(&str, &str, &[&str]); 3] = [
 type Computed = (&'static str, fn(&Space) -> u64);
 
 const COMPUTED: [Computed; 2] = [
-    ("compressed B-tree, computed, pages rounded up to 4 KiB", |s| {
-        s.rounded
-    }),
+    (
+        "compressed B-tree, computed, pages rounded up to 4 KiB",
+        |s| s.rounded,
+    ),
     ("compressed B-tree, computed, pages of 8 KiB", |s| s.fixed),
 ];
 
@@ -191,7 +192,10 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
         for (load, m) in LOADS.iter().zip(measured) {
             for (tree, bytes) in COMPUTED {
                 found.check(
-                    format!("bytes on disk of {label} over those of a {tree}, {}", load.0),
+                    format!(
+                        "bytes on disk of {label} over those of a {tree}, {}",
+                        load.0
+                    ),
                     Bound::AtMost(0.55),
                     m.disk / mib(bytes(&m.computed)),
                 );

@@ -173,6 +173,7 @@ impl DbIter {
             blobs: parts.blobs.clone(),
             blob_read,
             view,
+            may_mark: false,
             dead: DeadKeys::default(),
         }))
     }

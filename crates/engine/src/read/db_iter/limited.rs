@@ -131,6 +131,9 @@ impl DbIter {
                     ) => {
                         self.save_key();
                         self.passed.deletions += 1;
+                        if keys::tag_sequence(tag) >= self.hidden_from {
+                            self.note_hidden();
+                        }
                         skipping = true;
                     }
                     Some(ValueType::Merge) => return self.merge_forward::<false>(),
@@ -144,6 +147,9 @@ impl DbIter {
             } else if visible {
                 run += 1;
                 self.passed.hidden += 1;
+                if keys::tag_sequence(tag) >= self.hidden_from {
+                    self.note_hidden();
+                }
             } else {
                 self.passed.newer += 1;
                 if of_key {
