@@ -50,7 +50,7 @@ impl Hiding {
     }
 }
 
-/// What adds to the garbage of a version, and whether anything is to come that takes some away.
+/// The load on the space of blob files beside the garbage of a version, and whether anything is to come that relieves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pressure {
     /// Bytes of memtables whose values go to blob files, about.

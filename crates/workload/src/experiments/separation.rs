@@ -165,7 +165,7 @@ pub(super) fn run_cell(
                 }
             }
         }
-        // What it leaves to be done is its own cost, too.
+        // Work that it leaves behind is its own cost, too.
         settle(store.as_ref())
     })?;
     let over = phase(2, count, &mut || {

@@ -56,7 +56,7 @@ impl AccessedKeys {
         self.counted.iter()
     }
 
-    /// What was asked of the key of that place in the order.
+    /// The counts of the key of that place in the order.
     pub(super) fn counted_mut(&mut self, place: usize) -> Option<&mut Counted> {
         debug_assert!(self.waiting.is_empty(), "all have been counted");
         self.counted.get_mut(place)

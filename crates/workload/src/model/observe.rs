@@ -76,7 +76,7 @@ pub struct FamilyObservation {
     pub pairs: Vec<(f64, f64)>,
     /// Values written, a few of them.
     pub values: ValueSample,
-    /// What the database held before, if it was looked at.
+    /// Keys and values that the database held before, if it was looked at.
     pub stored: Option<StoredKeys>,
 }
 

@@ -107,7 +107,7 @@ impl StoredWalk<'_> {
     }
 }
 
-/// What a database holds before the first request.
+/// The keys and values of a database before the first request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredModel {
     /// Keys, accessed ones included.

@@ -78,7 +78,7 @@ pub struct FamilyModel {
     pub scan_lengths: Shape,
     /// Share of the keys that were not there: of those of gets, or of all if a checkpoint was looked at.
     pub absent: f64,
-    /// What the database held before the first request, if a checkpoint was looked at.
+    /// Keys and values that the database held before the first request, if a checkpoint was looked at.
     pub stored: Option<StoredModel>,
     /// Where accessed keys stand among all.
     pub positions: Positions,
