@@ -69,7 +69,7 @@ impl Sampling {
         self.random = (self.random)
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        if (self.random >> 32) % self.one_in == 0 {
+        if (self.random >> 32).is_multiple_of(self.one_in) {
             self.sampled += bytes;
             self.slow.add(raw);
             self.fast.add(raw);
