@@ -371,7 +371,7 @@ impl FileSystem for SpeedFs {
             }
             (None, None) => {}
             _ => {
-                let e = std::io::Error::from(std::io::ErrorKind::CrossesDevices);
+                let e = std::io::Error::from_raw_os_error(18);
                 return Err(Error::from_io("While renaming a file", from, e));
             }
         }

@@ -113,7 +113,7 @@ impl FreeSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spanlith_env::{Rng, SeededRng};
+    use spanlith_env::SeededRng;
     use spanlith_testkit::{seed, test_name};
 
     fn run(first: u32, pages: u32) -> Extent {
