@@ -15,6 +15,7 @@
 use crate::directory::{Directory, LogEntry};
 use crate::format::{Opened, read_disk};
 use crate::gate::LogGate;
+use crate::kept::KeptPages;
 use crate::layout::{DIRECTORIES, Layout, SUPERBLOCKS};
 use crate::log::{Log, LogState};
 use crate::page::colour_of;
@@ -145,8 +146,8 @@ impl SpeedDisk {
         if let Some((_, damage)) = &top {
             found.damage = found.damage.or_else(|| damage.clone());
         }
-        let fronts = found.logs.iter_mut();
-        let fronts = fronts.map(|log| std::mem::take(&mut log.front)).collect();
+        let kept = found.logs.iter_mut();
+        let kept = kept.map(|log| std::mem::take(&mut log.kept)).collect();
         if let Some(damage) = &found.damage
             && !options.accept_damage
         {
@@ -199,7 +200,7 @@ impl SpeedDisk {
             top: top.map(|(top, _)| top),
             plant,
         });
-        disk.take_over(fronts);
+        disk.take_over(kept);
         if !options.read_only {
             disk.pin(opened.superblock_slot)?;
         }
@@ -207,10 +208,10 @@ impl SpeedDisk {
     }
 
     /// Makes logs of what was found.
-    fn take_over(self: &Arc<Self>, fronts: Vec<Vec<u8>>) {
+    fn take_over(self: &Arc<Self>, kept: Vec<KeptPages>) {
         let mut free: BTreeSet<u32> = (0..self.layout.groups).collect();
         let mut logs = BTreeMap::new();
-        for (found, front) in self.found.logs.iter().zip(fronts) {
+        for (found, kept) in self.found.logs.iter().zip(kept) {
             for group in &found.entry.groups {
                 free.remove(group);
             }
@@ -220,7 +221,7 @@ impl SpeedDisk {
                 pages: found.pages.clone(),
                 len: found.bytes,
                 closed: Some(found.bytes),
-                front,
+                kept,
                 ..LogState::default()
             };
             let entry = &found.entry;
@@ -288,9 +289,9 @@ impl SpeedDisk {
     }
 
     /// Gives up what the open kept of logs for their replay.
-    pub fn forget_fronts(&self) {
+    pub fn forget_kept(&self) {
         for log in self.state.lock().logs.values() {
-            log.state.lock().front = Vec::new();
+            log.state.lock().kept = KeptPages::default();
         }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `layout`, `superblock`, `directory`, `page` | what stands where |
 //! | `format` | finding a disk on a device, and making one |
-//! | `scan` | recovery: which pages count |
+//! | `scan`, `kept` | recovery: which pages count, and what they hold |
 //! | `disk`, `log`, `writer` | a disk that is open: its logs, the order of their pages, what is durable |
 //! | `fs`, `spill` | the file system whose logs, and perhaps tables, are on it |
 //! | `placement`, `tables` | tables on the disk: which go there, their figures |
@@ -29,6 +29,7 @@ mod flight;
 mod format;
 mod fs;
 mod gate;
+mod kept;
 mod layout;
 mod log;
 mod page;

@@ -3,6 +3,7 @@
 use crate::directory::LogEnd;
 use crate::disk::SpeedDisk;
 use crate::flight::Listed;
+use crate::kept::KeptPages;
 use crate::page::{PAGE_HEADER, decode_page};
 use crate::scan::PageRef;
 use spanlith_base::sync::Mutex;
@@ -38,8 +39,8 @@ pub(crate) struct LogState {
     /// Durable writes under way behind the pages, in order, and bytes of them.
     pub(crate) flights: VecDeque<Listed>,
     pub(crate) ahead: u64,
-    /// Its first bytes, if the open kept them for the replay; given up once they were read to their end.
-    pub(crate) front: Vec<u8>,
+    /// Its pages, as many as the open kept for the replay, which gives them up.
+    pub(crate) kept: KeptPages,
     /// Payload of the last page while it may be written again.
     pub(crate) tail: Vec<u8>,
     /// Bytes that were found at the open or when it was closed, if it does not grow any more.
@@ -170,13 +171,6 @@ impl Log {
             if offset >= state.len {
                 return Ok(0);
             }
-            if let Some(kept) = state.front.get(offset as usize..).filter(|k| !k.is_empty()) {
-                let n = copy(kept, buf);
-                if n == kept.len() {
-                    state.front = Vec::new();
-                }
-                return Ok(n);
-            }
             let at = state.pages.partition_point(|p| p.offset <= offset);
             let at = at.saturating_sub(1);
             // The last page may be written again just now: its payload is in memory.
@@ -186,7 +180,14 @@ impl Log {
                 let tail = state.tail.get((offset - begin) as usize..);
                 return Ok(copy(tail.unwrap_or_default(), buf));
             }
+            let state = &mut *state;
             let pages = state.pages.get(at..settled).unwrap_or_default();
+            if !state.kept.is_empty() {
+                let n = state.kept.read(pages, offset, buf);
+                if n > 0 {
+                    return Ok(n);
+                }
+            }
             let mut end = 0;
             let mut bytes = 0;
             for page in pages {

@@ -6,7 +6,8 @@
 //! A batch that is not there whole does not count. Nothing is changed here.
 
 use crate::directory::{Directory, LogEnd, LogEntry};
-use crate::page::{PAGE_HEADER, PageHeader, decode_page};
+use crate::kept::KeptPages;
+use crate::page::{PageHeader, decode_page};
 use crate::plant::Plant;
 use crate::superblock::Superblock;
 use spanlith_base::Result;
@@ -15,8 +16,9 @@ use spanlith_env::BlockDevice;
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// Payload that a scan keeps, so that a replay behind it need not read and check the same pages again.
-const KEPT_BYTES: usize = 64 << 20;
+/// Bytes of pages that a scan keeps, so that a replay after it need not read and check them again. The replay gives them up
+/// as it fills memtables with them.
+const KEPT_BYTES: usize = 256 << 20;
 
 /// Where a part of a log stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,16 +43,15 @@ pub struct FoundLog {
     /// Pages of this log that are whole and do not count, because one before them is missing.
     pub dropped_pages: u64,
     pub(crate) pages: Vec<PageRef>,
-    /// Its first bytes, as many as were kept.
-    pub(crate) front: Vec<u8>,
+    /// Its first pages, as many as were kept.
+    pub(crate) kept: KeptPages,
 }
 
 /// The pages of a log that are whole.
 struct Pages {
     headers: Vec<PageHeader>,
-    /// Payload of pages that follow one another from the front, and which pages these are.
-    front: Vec<u8>,
-    kept: Vec<u32>,
+    kept: KeptPages,
+    kept_bytes: usize,
 }
 
 /// Describes what a scan found.
@@ -85,13 +86,13 @@ pub(crate) fn scan(
     let mut room = KEPT_BYTES;
     for entry in &directory.logs {
         let pages = read_log(device, superblock, entry, room, plant)?;
-        room -= pages.front.len();
+        room = room.saturating_sub(pages.kept_bytes);
         found.push(pages);
     }
     Ok(judge(directory, found, plant))
 }
 
-/// All pages of a log that are whole, and at most `room` bytes of its front.
+/// All pages of a log that are whole, of which about `room` bytes at most are kept.
 fn read_log(
     device: &dyn BlockDevice,
     superblock: &Superblock,
@@ -102,14 +103,19 @@ fn read_log(
     let layout = &superblock.layout;
     let page_size = layout.page_size as usize;
     let pages_at_once = (READ_BYTES / page_size).max(1) as u32;
-    let mut buf = vec![0; pages_at_once.min(layout.group_pages) as usize * page_size];
+    let bytes_at_once = pages_at_once.min(layout.group_pages) as usize * page_size;
+    let mut buf = Vec::new();
     let mut found = Vec::new();
-    let (mut front, mut kept) = (Vec::new(), Vec::new());
+    let (mut kept, mut kept_bytes) = (KeptPages::new(page_size), 0);
     for &group in &entry.groups {
         let first = layout.first_page(group);
         let mut done = 0;
         while done < layout.group_pages {
             let count = pages_at_once.min(layout.group_pages - done);
+            if buf.is_empty() {
+                buf = vec![0; bytes_at_once];
+            }
+            let mut last = None;
             let part = buf.get_mut(..count as usize * page_size);
             let part = part.unwrap_or_default();
             device.read_at(layout.offset_of(first + done), part)?;
@@ -129,14 +135,13 @@ fn read_log(
                     LogEnd::Open(_) | LogEnd::Broken(_) => true,
                 };
                 if is_ours && is_kept && header.page == first + done + i as u32 {
-                    let payload = bytes.get(PAGE_HEADER..PAGE_HEADER + header.len as usize);
-                    let payload = payload.unwrap_or_default();
-                    if header.offset == front.len() as u64 && front.len() + payload.len() <= room {
-                        front.extend_from_slice(payload);
-                        kept.push(header.page);
-                    }
+                    last = Some(header.page);
                     found.push(header);
                 }
+            }
+            if let Some(last) = last.filter(|_| kept_bytes + bytes_at_once <= room) {
+                kept_bytes += bytes_at_once;
+                kept.keep(first + done, last, std::mem::take(&mut buf));
             }
             done += count;
         }
@@ -145,8 +150,8 @@ fn read_log(
     found.dedup_by_key(|h| h.ordinal);
     Ok(Pages {
         headers: found,
-        front,
         kept,
+        kept_bytes,
     })
 }
 
@@ -206,11 +211,7 @@ fn judge(directory: &Directory, found: Vec<Pages>, plant: Option<Plant>) -> Scan
 
 /// The front of a log: its pages below `next`, as far as they follow one another.
 fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
-    let Pages {
-        headers,
-        mut front,
-        kept,
-    } = found;
+    let Pages { headers, kept, .. } = found;
     let mut pages = Vec::new();
     let mut bytes = 0u64;
     for header in headers.iter().take_while(|h| h.ordinal < next) {
@@ -225,14 +226,8 @@ fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
             len: header.len,
         });
     }
-    // The front is what the pages that count say, as far as it was made of them.
-    let same = pages
-        .iter()
-        .zip(&kept)
-        .take_while(|(p, page)| p.page == **page);
-    front.truncate(same.map(|(p, _)| usize::from(p.len)).sum());
     FoundLog {
-        front,
+        kept,
         entry: entry.clone(),
         bytes,
         dropped_pages: (headers.len() - pages.len()) as u64,
@@ -280,8 +275,8 @@ mod tests {
         };
         let pages = Pages {
             headers: pages.to_vec(),
-            front: Vec::new(),
-            kept: Vec::new(),
+            kept: KeptPages::default(),
+            kept_bytes: 0,
         };
         judge(&directory, vec![pages], None)
     }

@@ -223,7 +223,7 @@ impl<'a> OpenJob<'a> {
         engine.order.publish_alone(replayed.last_sequence);
         // Logs that were not replayed, or not to their end.
         if let Some(disk) = engine.c.speed.as_ref().and_then(|s| s.fs.disk()) {
-            disk.forget_fronts();
+            disk.forget_kept();
         }
         Ok(replayed)
     }
