@@ -7,7 +7,8 @@
 //! | `scan`, `kept` | recovery: which pages count, and what they hold |
 //! | `disk`, `log`, `writer` | a disk that is open: its logs, the order of their pages, what is durable |
 //! | `fs`, `spill` | the file system whose logs, and perhaps tables, are on it |
-//! | `placement`, `tables` | tables on the disk: which go there, their figures |
+//! | `pointer`, `placement`, `meter` | which tables go to the disk: the rule, and what it is measured by |
+//! | `tables` | tables on the disk: their figures |
 //! | `top` | tables on a disk without a file system |
 //! | `gate`, `yielding` | tables on the storage of the disk give way to its logs |
 //! | `emulated` | devices in memory: as fast as real ones, and ones that lose power |
@@ -32,9 +33,11 @@ mod gate;
 mod kept;
 mod layout;
 mod log;
+mod meter;
 mod page;
 mod placement;
 mod plant;
+mod pointer;
 mod scan;
 mod spill;
 mod superblock;
@@ -54,7 +57,8 @@ pub use gate::{LogGate, PIECE_BYTES};
 pub use layout::{GROUP_BYTES_DEFAULT, GROUPS_MIN, Layout, TablesArea};
 pub use log::Log;
 pub use page::{PAGE_HEADER, PageHeader, decode_page, header_of, seal_page};
-pub use placement::{Facts, Move, Placement, Pointer, Policy};
+pub use placement::{Asked, Facts, LogTime, Move, Placement};
+pub use pointer::{Pointer, Policy};
 pub use scan::{FoundLog, Scan};
 pub use superblock::{OWNER_MAX, SUPERBLOCK_BYTES, Superblock};
 pub use tables::{NewTable, SpeedTables, TableBytes, TablesOptions, TablesUsage};

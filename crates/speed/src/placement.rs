@@ -1,25 +1,28 @@
 //! Which tables go to the speed disk: a rule of what is measured, without I/O, lock or clock.
 //!
-//! The *pointer* counts levels from the top in quarters. Tables of a level above it go to the speed disk, of the level
-//! that it stands in a part, chosen by the number of the file, and those below it to the other disk. At 0 only flushes
-//! go there, and at -1 nothing does. It says where new tables go and moves none: a level may have tables on both disks.
+//! Two disks that serve the same calls are used best when one more table on either costs calls the same time. So the rule
+//! of `auto` compares what calls lose on each disk, as it was measured with all that the disks have to do at that time: a disk
+//! that is full of work answers later. Calls wait in two places. They wait for blocks that no cache has, which the time
+//! of a *read* says. And writers are held back while flushes and compactions are behind, which the time of a byte of this *work*
+//! says. The place in which calls waited longer in the last seconds decides.
 //!
-//! With the policy `auto` the pointer is moved at most once a second, by the first of these that holds:
-//!
-//! | what is measured | the pointer goes |
+//! | by the first row that holds | the pointer goes |
 //! |---|---|
 //! | less than 8 % of the space is free | half a level up, to 0 at most |
-//! | writes of the log take more than 4 times as long as calibrated, or tables take more than 65 % of the bandwidth | a quarter up, to -1 at most |
-//! | more than 15 % is free, the level that comes fits into 85 %, writes of the log take less than twice as long, and tables less than 40 % of the bandwidth | a quarter down |
+//! | writes of the log take more than 4 times as long as calibrated, and writers lose more by that than readers gain by the disk | a quarter up, to -1 at most |
+//! | tables take more than 65 % of the bandwidth that is known, and nothing says that it pays | the same |
+//! | what calls wait for takes 1.15 times as long here as on the other disk, and the last move is settled | a quarter up, to 0 at most |
+//! | it takes 1.15 times as long there, or nobody knows and tables take less than 40 % of the bandwidth; more than 15 % of the space is free and the next quarter fits into 85 %; the log takes less than twice as long as calibrated, or writers lose less by it than readers gain; the last move is settled | a quarter down |
 //!
-//! *Up* is to fewer levels. After a move it stays for three seconds, and after it went up it does not come down for thirty.
-//! A quantity that nobody measured (a bandwidth, a calibrated log) decides nothing.
+//! *Up* is to fewer levels. The pointer is moved at most once a second. After a move it stays for three seconds, and after it went
+//! up it does not come down for thirty, unless readers waited then and writers do now, or the reverse. Times are means in which half a minute ago counts a third. A quantity that nobody
+//! measured (a bandwidth, a calibrated log, reads on one of the disks) decides nothing; where nothing is asked of a disk any more, its
+//! last time stands. *Settled*: the bytes of tables on the disk are those of the levels that the pointer counts but for 15 %, or it has
+//! stood for thirty seconds. A move is seen only in tables that are written after it; a rule that did not wait for them would have
+//! moved on by levels before it saw what a quarter had brought.
 
-use std::fmt;
-use std::str::FromStr;
+use crate::pointer::{PARTS, Pointer, Policy};
 
-/// Parts of a level that the pointer tells apart.
-const PARTS: i32 = 4;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 /// Time between two looks.
@@ -28,118 +31,54 @@ const TICK: u64 = SECOND;
 const HOLD: u64 = 3 * SECOND;
 /// How long it does not come down after it went up.
 const HOLD_DOWN: u64 = 30 * SECOND;
+/// Nanoseconds after which a measurement counts a third, by the law of e.
+const FADE: f64 = 30e9;
+/// The same of who waits.
+const FADE_WHO: f64 = 10e9;
+/// How long the pointer waits at most for the tables that it counts.
+const SETTLE: u64 = 30 * SECOND;
 /// Shares of the space, in hundredths.
 const SPACE_LOW: u64 = 8;
 const SPACE_HIGH: u64 = 15;
 const FILL: u64 = 85;
+/// Hundredths that bytes may be short of those of the levels that the pointer counts, or these of them, when it goes on.
+const THERE: u64 = 85;
 /// Shares of the bandwidth.
 const BANDWIDTH_LOW: f64 = 0.40;
 const BANDWIDTH_HIGH: f64 = 0.65;
-/// Times that writes of the log may take, by what was calibrated.
+/// How many times as long as calibrated writes of the log take before the pointer goes no more down, and up.
 const LOG_LOW: f64 = 2.0;
 const LOG_HIGH: f64 = 4.0;
-/// Most levels that a policy may name.
-const LEVELS_MAX: u8 = 64;
+/// How many times as long the one disk takes before the pointer is moved.
+const BAND: f64 = 1.15;
+/// Reads, and bytes of work, of a disk from which on their mean says something.
+const READS_LEAST: f64 = 100.0;
+const BYTES_LEAST: f64 = (8u64 << 20) as f64;
 
-/// Says which levels go to the speed disk.
+/// Describes what the tables of a disk were asked for since the open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// The log alone.
-    Pl,
-    /// Flushes, and so many levels from the top.
-    Lad(u8),
-    /// As space, bandwidth and the log allow.
-    #[default]
-    Auto,
+pub struct Asked {
+    /// Reads of calls.
+    pub reads: u64,
+    /// Nanoseconds that these took.
+    pub reads_nanos: u64,
+    /// Bytes that flushes and compactions read.
+    pub inputs: u64,
+    /// Nanoseconds that these took.
+    pub inputs_nanos: u64,
+    /// Bytes that flushes and compactions wrote.
+    pub outputs: u64,
+    /// Nanoseconds that these took.
+    pub outputs_nanos: u64,
 }
 
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pl => f.write_str("pl"),
-            Self::Lad(levels) => write!(f, "lad:{levels}"),
-            Self::Auto => f.write_str("auto"),
-        }
-    }
-}
-
-impl FromStr for Policy {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text.split_once(':') {
-            None if text == "pl" => Ok(Self::Pl),
-            None if text == "auto" => Ok(Self::Auto),
-            Some(("lad", levels)) => {
-                let levels = levels.parse().map_err(|_| ())?;
-                (levels <= LEVELS_MAX)
-                    .then_some(Self::Lad(levels))
-                    .ok_or(())
-            }
-            _ => Err(()),
-        }
-    }
-}
-
-/// Where a table goes by its level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pointer(i32);
-
-impl Pointer {
-    /// Nothing goes to the speed disk.
-    pub const NOTHING: Self = Self(-PARTS);
-
-    /// Flushes and `levels` levels go there.
-    pub fn at(levels: u8) -> Self {
-        Self(i32::from(levels) * PARTS)
-    }
-
-    /// The pointer as it was stored by [`Self::stored`].
-    pub fn load(stored: i32) -> Self {
-        Self(stored.max(-PARTS))
-    }
-
-    /// The pointer as a number.
-    pub fn stored(self) -> i32 {
-        self.0
-    }
-
-    /// The pointer in levels.
-    pub fn levels(self) -> f64 {
-        f64::from(self.0) / f64::from(PARTS)
-    }
-
-    /// Returns whether the table `number` of the level `rank`, counted from the top, goes to the speed disk.
-    pub fn takes(self, rank: u32, number: u64, is_flush: bool) -> bool {
-        if is_flush && self.0 >= 0 {
-            return true;
-        }
-        let part = self.part_of(rank);
-        // The numbers of neighbours are spread by a multiplication; the highest bits are the best mixed.
-        let drawn = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62) as i32;
-        drawn < part
-    }
-
-    /// Returns whether any table of the level goes there.
-    pub fn takes_any(self, rank: u32) -> bool {
-        self.part_of(rank) > 0
-    }
-
-    /// Quarters of a level that go there.
-    fn part_of(self, rank: u32) -> i32 {
-        let above = i32::try_from(rank).map_or(i32::MAX, |rank| rank.saturating_mul(PARTS));
-        self.0.saturating_sub(above).clamp(0, PARTS)
-    }
-
-    /// Bytes that stand on the speed disk once all tables are where the pointer says.
-    fn expected(self, levels: &[u64]) -> u64 {
-        let of = |(rank, bytes): (usize, &u64)| {
-            let part = self.part_of(u32::try_from(rank).unwrap_or(u32::MAX));
-            u128::from(*bytes) * u128::from(part.unsigned_abs()) / PARTS as u128
-        };
-        let all: u128 = levels.iter().enumerate().map(of).sum();
-        u64::try_from(all).unwrap_or(u64::MAX)
-    }
+/// How long durable writes of the log take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogTime {
+    /// Nanoseconds of one, of late.
+    pub nanos: u64,
+    /// Nanoseconds of one on the idle disk.
+    pub calibrated: u64,
 }
 
 /// The findings of a look.
@@ -157,8 +96,16 @@ pub struct Facts {
     pub levels: Vec<u64>,
     /// Share of the bandwidth that tables take; `None` if nobody knows.
     pub bandwidth: Option<f64>,
-    /// Time of a durable write of the log, by the calibrated one; `None` if nobody knows.
-    pub log: Option<f64>,
+    /// Time of a durable write of the log; `None` if nobody knows.
+    pub log: Option<LogTime>,
+    /// The requests of tables on the speed disk.
+    pub fast: Asked,
+    /// The requests of all other tables.
+    pub other: Asked,
+    /// Writes since the open.
+    pub writes: u64,
+    /// Nanoseconds that writers were held back since the open, of all together.
+    pub held_nanos: u64,
 }
 
 impl Facts {
@@ -175,9 +122,147 @@ impl Facts {
 
     /// The lowest pointer whose levels fit.
     fn lowest_fit(&self) -> Pointer {
-        let lowest = i32::try_from(self.levels.len()).map_or(0, |n| n.saturating_mul(PARTS));
-        let mut all = (0..=lowest).rev().map(Pointer);
+        let mut all = (0..=self.lowest()).rev().map(Pointer);
         all.find(|p| self.fits(*p)).unwrap_or(Pointer(0))
+    }
+
+    /// The pointer that counts all levels.
+    fn lowest(&self) -> i32 {
+        i32::try_from(self.levels.len()).map_or(0, |n| n.saturating_mul(PARTS))
+    }
+
+    /// Returns whether the bytes of tables on the disk are those of the levels that `pointer` counts, or more.
+    fn has_come(&self, pointer: Pointer) -> bool {
+        let expected = u128::from(pointer.expected(&self.levels));
+        u128::from(self.used) * 100 >= expected * u128::from(THERE)
+    }
+
+    /// Returns whether they are, or are less.
+    fn has_gone(&self, pointer: Pointer) -> bool {
+        let expected = u128::from(pointer.expected(&self.levels)) + u128::from(self.reserved);
+        u128::from(self.used) * u128::from(THERE) <= expected * 100
+    }
+}
+
+/// A quantity and its nanoseconds, of which older ones count less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    count: f64,
+    nanos: f64,
+    /// Nanoseconds of one when there were enough of them last; 0: never.
+    of_one: f64,
+}
+
+impl Mean {
+    fn add(&mut self, keep: f64, (count, nanos): (u64, u64), least: f64) {
+        self.count = self.count * keep + count as f64;
+        self.nanos = self.nanos * keep + nanos as f64;
+        // A clock that stands still says nothing.
+        if self.count >= least && self.nanos > 0.0 {
+            self.of_one = self.nanos / self.count;
+        }
+    }
+
+    /// Nanoseconds of one, if they were ever known.
+    fn of_one(&self) -> Option<f64> {
+        (self.of_one > 0.0).then_some(self.of_one)
+    }
+}
+
+/// The requests of a disk, of which older ones count less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    /// The totals of the last look.
+    seen: Asked,
+    reads: Mean,
+    inputs: Mean,
+    outputs: Mean,
+}
+
+impl Load {
+    fn add(&mut self, keep: f64, all: &Asked) {
+        let old = std::mem::replace(&mut self.seen, *all);
+        let since = |now: (u64, u64), before: (u64, u64)| {
+            (
+                now.0.saturating_sub(before.0),
+                now.1.saturating_sub(before.1),
+            )
+        };
+        let reads = since((all.reads, all.reads_nanos), (old.reads, old.reads_nanos));
+        self.reads.add(keep, reads, READS_LEAST);
+        let inputs = since(
+            (all.inputs, all.inputs_nanos),
+            (old.inputs, old.inputs_nanos),
+        );
+        self.inputs.add(keep, inputs, BYTES_LEAST);
+        let outputs = since(
+            (all.outputs, all.outputs_nanos),
+            (old.outputs, old.outputs_nanos),
+        );
+        self.outputs.add(keep, outputs, BYTES_LEAST);
+    }
+}
+
+/// Calls' waits of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    fast: Load,
+    other: Load,
+    /// Writes, and the nanoseconds that they were held back.
+    held: Mean,
+    /// Nanoseconds in which writers and readers waited, of a shorter time.
+    writers: f64,
+    readers: f64,
+    seen: (u64, u64),
+}
+
+impl Waits {
+    fn add(&mut self, passed: u64, facts: &Facts) {
+        let keep = (-(passed as f64) / FADE).exp();
+        let all = |fast: &Load, other: &Load| fast.seen.reads_nanos + other.seen.reads_nanos;
+        let before = all(&self.fast, &self.other);
+        self.fast.add(keep, &facts.fast);
+        self.other.add(keep, &facts.other);
+        let reads = all(&self.fast, &self.other).saturating_sub(before) as f64;
+        let (writes, nanos) = self.seen;
+        let nanos = facts.held_nanos.saturating_sub(nanos);
+        let writes = facts.writes.saturating_sub(writes);
+        self.held.add(keep, (writes, nanos), 1.0);
+        let keep = (-(passed as f64) / FADE_WHO).exp();
+        self.writers = self.writers * keep + nanos as f64;
+        self.readers = self.readers * keep + reads;
+        self.seen = (facts.writes, facts.held_nanos);
+    }
+
+    /// Returns whether calls wait longer to write than to read.
+    fn are_writers(&self) -> bool {
+        self.writers > self.readers
+    }
+
+    /// How many times as long the other disk takes for what calls wait for; `None` if nobody knows of both.
+    fn gain(&self) -> Option<f64> {
+        let ratio = |of: &dyn Fn(&Load) -> Mean| {
+            let (fast, other) = (of(&self.fast).of_one(), of(&self.other).of_one());
+            fast.zip(other)
+        };
+        if !self.are_writers() {
+            let (fast, other) = ratio(&|l| l.reads)?;
+            return Some(other / fast);
+        }
+        // Of a byte that is read and written, as far as both disks did.
+        let inputs = ratio(&|l| l.inputs);
+        let outputs = ratio(&|l| l.outputs);
+        let known = inputs.iter().chain(&outputs);
+        let (fast, other) = known.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        (fast > 0.0).then(|| other / fast)
+    }
+
+    /// Returns whether writers lose more by a log that waits than readers gain by the disk.
+    fn is_log_dearer(&self, log: LogTime) -> bool {
+        let lost = self.held.count * log.nanos.saturating_sub(log.calibrated) as f64;
+        let pair = self.fast.reads.of_one().zip(self.other.reads.of_one());
+        let gained = pair.map_or(0.0, |(fast, other)| self.fast.reads.count * (other - fast));
+        lost >= gained
     }
 }
 
@@ -190,7 +275,9 @@ pub enum Move {
     Space,
     /// The log waits, or the bandwidth is taken.
     Load,
-    /// There is room, and the disk has time.
+    /// The other disk takes less time.
+    Dear,
+    /// There is room, and the other disk takes more time.
     Room,
 }
 
@@ -201,7 +288,9 @@ pub struct Placement {
     policy: Option<Policy>,
     looked: u64,
     moved: u64,
-    went_up: Option<u64>,
+    /// When it went up, and whether writers waited longer than readers then.
+    went_up: Option<(u64, bool)>,
+    waits: Waits,
 }
 
 impl Default for Placement {
@@ -212,6 +301,7 @@ impl Default for Placement {
             looked: 0,
             moved: 0,
             went_up: None,
+            waits: Waits::default(),
         }
     }
 }
@@ -229,6 +319,8 @@ impl Placement {
 
     /// Looks, and moves the pointer if the rule says so.
     pub fn look(&mut self, policy: Policy, facts: &Facts) -> Option<Move> {
+        let passed = facts.now.saturating_sub(self.looked);
+        self.waits.add(passed, facts);
         self.looked = facts.now;
         if self.policy != Some(policy) {
             self.policy = Some(policy);
@@ -261,7 +353,7 @@ impl Placement {
             return None;
         }
         if to.0 < self.pointer.0 && why != Move::Set {
-            self.went_up = Some(now);
+            self.went_up = Some((now, self.waits.are_writers()));
         }
         self.pointer = to;
         self.moved = now;
@@ -274,322 +366,41 @@ impl Placement {
         if facts.free() < SPACE_LOW && at > 0 {
             return Some((Pointer((at - PARTS / 2).max(0)), Move::Space));
         }
-        let waits = facts.log.is_some_and(|w| w > LOG_HIGH);
+        let waits = |times: f64| {
+            let is_late = |log: &LogTime| log.nanos as f64 > log.calibrated as f64 * times;
+            let late = facts.log.filter(is_late);
+            late.is_some_and(|log| self.waits.is_log_dearer(log))
+        };
+        let gain = self.waits.gain();
+        let is_worth_it = gain.is_some_and(|g| g > BAND);
         let is_busy = facts.bandwidth.is_some_and(|u| u > BANDWIDTH_HIGH);
-        if waits || is_busy {
+        if is_busy && !is_worth_it || waits(LOG_HIGH) {
             let to = Pointer((at - 1).max(-PARTS));
             return (to.0 < at).then_some((to, Move::Load));
         }
-        let is_held = |since| facts.now.saturating_sub(since) < HOLD_DOWN;
-        if self.went_up.is_some_and(is_held) {
+        let is_old = facts.now.saturating_sub(self.moved) >= SETTLE;
+        if gain.is_some_and(|g| g < 1.0 / BAND) && at > 0 {
+            // The next tables say what a move brings for those who write them.
+            let is_settled = self.waits.are_writers() || is_old || facts.has_gone(self.pointer);
+            return is_settled.then_some((Pointer(at - 1), Move::Dear));
+        }
+        // Another reason than that for which it went up holds nothing.
+        let is_held = |(since, for_writers): (u64, bool)| {
+            facts.now.saturating_sub(since) < HOLD_DOWN
+                && (gain.is_none() || for_writers == self.waits.are_writers())
+        };
+        if self.went_up.is_some_and(is_held) || at >= facts.lowest() {
             return None;
         }
-        let has_time = facts.log.is_none_or(|w| w < LOG_LOW)
-            && facts.bandwidth.is_none_or(|u| u < BANDWIDTH_LOW);
-        let lowest = i32::try_from(facts.levels.len()).map_or(0, |n| n.saturating_mul(PARTS));
+        let has_time = facts.bandwidth.is_none_or(|u| u < BANDWIDTH_LOW);
+        let pays = (is_worth_it || gain.is_none() && has_time)
+            && !waits(LOG_LOW)
+            && (is_old || facts.has_come(self.pointer));
         let to = Pointer(at + 1);
         let has_room = facts.free() > SPACE_HIGH && facts.fits(to);
-        (has_time && has_room && at < lowest).then_some((to, Move::Room))
+        (pays && has_room).then_some((to, Move::Room))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GIB: u64 = 1 << 30;
-
-    fn facts(seconds: u64) -> Facts {
-        Facts {
-            now: seconds * SECOND,
-            capacity: 100 * GIB,
-            used: 10 * GIB,
-            reserved: GIB,
-            levels: vec![GIB, 2 * GIB, 20 * GIB, 200 * GIB],
-            bandwidth: None,
-            log: None,
-        }
-    }
-
-    /// A pointer of `auto` that was set to `quarters` at second 0.
-    fn auto(quarters: i32) -> Placement {
-        Placement {
-            pointer: Pointer(quarters),
-            policy: Some(Policy::Auto),
-            ..Placement::default()
-        }
-    }
-
-    #[test]
-    fn policies_are_texts() {
-        for (text, policy) in [
-            ("pl", Policy::Pl),
-            ("lad:0", Policy::Lad(0)),
-            ("lad:3", Policy::Lad(3)),
-            ("auto", Policy::Auto),
-        ] {
-            assert_eq!(text.parse(), Ok(policy));
-            assert_eq!(policy.to_string(), text);
-        }
-        for text in [
-            "", "PL", "lad", "lad:", "lad:x", "lad:-1", "lad:65", "auto:1",
-        ] {
-            assert_eq!(text.parse::<Policy>(), Err(()), "{text}");
-        }
-    }
-
-    #[test]
-    fn the_pointer_divides_levels_and_takes_a_part_of_the_one_it_stands_in() {
-        // R-SPAN-32 and R-SPAN-34.
-        let all =
-            |p: Pointer, rank, is_flush| (0..400).filter(|n| p.takes(rank, *n, is_flush)).count();
-        assert_eq!(all(Pointer::NOTHING, 0, true), 0);
-        let flushes = Pointer::at(0);
-        assert_eq!((all(flushes, 0, true), all(flushes, 0, false)), (400, 0));
-        let two = Pointer::at(2);
-        assert_eq!(
-            (all(two, 0, false), all(two, 1, false), all(two, 2, false)),
-            (400, 400, 0)
-        );
-        assert!(two.takes_any(1) && !two.takes_any(2));
-        // R-SPAN-33: partial levels.
-        for quarter in 0..=4 {
-            let p = Pointer(8 + quarter);
-            let taken = all(p, 2, false) as i32;
-            assert!(
-                (taken - quarter * 100).abs() <= 12,
-                "{quarter}: {taken} of 400"
-            );
-            assert_eq!(p.takes_any(2), quarter > 0);
-        }
-        // A lower pointer keeps what a higher one takes.
-        let kept = |n| !Pointer(9).takes(2, n, false) || Pointer(10).takes(2, n, false);
-        assert!((0..1000).all(kept));
-    }
-
-    #[test]
-    fn fixed_policies_stay_whatever_is_measured() {
-        let mut placement = Placement::default();
-        assert_eq!(placement.look(Policy::Lad(3), &facts(1)), Some(Move::Set));
-        let full = Facts {
-            used: 100 * GIB,
-            log: Some(50.0),
-            bandwidth: Some(1.0),
-            ..facts(100)
-        };
-        assert_eq!(placement.look(Policy::Lad(3), &full), None);
-        assert_eq!(placement.note_full(101 * SECOND), None);
-        assert_eq!(placement.pointer(), Pointer::at(3));
-        assert_eq!(placement.look(Policy::Pl, &full), Some(Move::Set));
-        assert_eq!(placement.pointer(), Pointer::NOTHING);
-    }
-
-    #[test]
-    fn auto_begins_with_what_fits() {
-        let begin = |levels: Vec<u64>| {
-            let mut placement = Placement::default();
-            placement.look(Policy::Auto, &Facts { levels, ..facts(1) });
-            placement.pointer().levels()
-        };
-        // An empty database; one that fits; a third of its last level fits; nothing fits.
-        assert!((begin(vec![0; 4]) - 4.0).abs() < 1e-9);
-        assert!((begin(vec![GIB, 2 * GIB, 20 * GIB]) - 3.0).abs() < 1e-9);
-        assert!((begin(vec![GIB, 2 * GIB, 20 * GIB, 200 * GIB]) - 3.25).abs() < 1e-9);
-        assert!(begin(vec![200 * GIB]).abs() < 0.26);
-    }
-
-    /// The decision table: what is measured and where the pointer goes from 2.0.
-    #[test]
-    fn each_row_of_the_rule() {
-        let base = || facts(100);
-        let (space, load, room) = (Some(Move::Space), Some(Move::Load), Some(Move::Room));
-        let rows: [(&str, Facts, Option<Move>, f64); 11] = [
-            ("room and nothing known", base(), room, 2.25),
-            (
-                "space is short",
-                Facts {
-                    used: 93 * GIB,
-                    ..base()
-                },
-                space,
-                1.5,
-            ),
-            (
-                "space goes before load",
-                Facts {
-                    used: 93 * GIB,
-                    log: Some(9.0),
-                    ..base()
-                },
-                space,
-                1.5,
-            ),
-            (
-                "between the bands of space",
-                Facts {
-                    used: 88 * GIB,
-                    ..base()
-                },
-                None,
-                2.0,
-            ),
-            (
-                "the log waits",
-                Facts {
-                    log: Some(4.1),
-                    ..base()
-                },
-                load,
-                1.75,
-            ),
-            (
-                "the log is between its bands",
-                Facts {
-                    log: Some(3.0),
-                    ..base()
-                },
-                None,
-                2.0,
-            ),
-            (
-                "the log is quick",
-                Facts {
-                    log: Some(1.9),
-                    ..base()
-                },
-                room,
-                2.25,
-            ),
-            (
-                "the bandwidth is taken",
-                Facts {
-                    bandwidth: Some(0.66),
-                    ..base()
-                },
-                load,
-                1.75,
-            ),
-            (
-                "between the bands of bandwidth",
-                Facts {
-                    bandwidth: Some(0.5),
-                    ..base()
-                },
-                None,
-                2.0,
-            ),
-            (
-                "bandwidth is left",
-                Facts {
-                    bandwidth: Some(0.39),
-                    ..base()
-                },
-                room,
-                2.25,
-            ),
-            (
-                "the next level does not fit",
-                Facts {
-                    levels: vec![GIB, 2 * GIB, 999 * GIB],
-                    ..base()
-                },
-                None,
-                2.0,
-            ),
-        ];
-        for (what, facts, moved, levels) in rows {
-            let mut placement = auto(8);
-            assert_eq!(placement.look(Policy::Auto, &facts), moved, "{what}");
-            assert!(
-                (placement.pointer().levels() - levels).abs() < 1e-9,
-                "{what}"
-            );
-        }
-        // The ends: load goes down to the log alone, space only to flushes, room to all levels.
-        let busy = Facts {
-            log: Some(9.0),
-            ..base()
-        };
-        assert_eq!(auto(-4).look(Policy::Auto, &busy), None);
-        assert_eq!(auto(0).look(Policy::Auto, &busy), load);
-        let full = Facts {
-            used: 99 * GIB,
-            ..base()
-        };
-        assert_eq!(auto(0).look(Policy::Auto, &full), None);
-        let small = Facts {
-            levels: vec![GIB, GIB],
-            ..base()
-        };
-        assert_eq!(auto(8).look(Policy::Auto, &small), None);
-    }
-
-    #[test]
-    fn a_move_is_held_and_what_went_up_stays_up() {
-        let mut placement = auto(8);
-        let busy = |s| Facts {
-            log: Some(9.0),
-            ..facts(s)
-        };
-        assert_eq!(placement.look(Policy::Auto, &busy(100)), Some(Move::Load));
-        assert_eq!(placement.look(Policy::Auto, &busy(102)), None, "held");
-        assert_eq!(placement.look(Policy::Auto, &busy(103)), Some(Move::Load));
-        assert_eq!(
-            placement.look(Policy::Auto, &facts(132)),
-            None,
-            "no way down yet"
-        );
-        assert_eq!(placement.look(Policy::Auto, &facts(133)), Some(Move::Room));
-        assert_eq!(
-            placement.note_full(133 * SECOND),
-            Some(Move::Space),
-            "at once"
-        );
-        assert!(
-            placement.is_due(Policy::Auto, 134 * SECOND)
-                && !placement.is_due(Policy::Auto, 133 * SECOND + 1)
-        );
-        assert!(placement.is_due(Policy::Pl, 133 * SECOND + 1));
-    }
-
-    /// A load that depends on the pointer, as a real one does: with more levels on the disk the log waits longer.
-    #[test]
-    fn under_a_steady_load_the_pointer_does_not_swing() {
-        for at in [0.5, 1.0, 1.7, 2.4, 3.1] {
-            let mut placement = auto(16);
-            let mut moves = Vec::new();
-            for second in 1..=1200 {
-                let levels = placement.pointer().levels();
-                // One quarter of a level moves the time by a third of the way between the bands.
-                let log = 3.0 + (levels - at) * 8.0 / 3.0;
-                let facts = Facts {
-                    levels: vec![GIB; 4],
-                    log: Some(log.max(1.0)),
-                    ..facts(second)
-                };
-                if placement.look(Policy::Auto, &facts).is_some() {
-                    moves.push(second);
-                }
-            }
-            let late = moves.iter().filter(|s| **s > 200).count();
-            assert_eq!(late, 0, "at {at}: {moves:?}");
-            assert!((placement.pointer().levels() - at).abs() <= 0.6, "at {at}");
-        }
-    }
-
-    /// A load between two states that a second tells apart moves the pointer at most once in thirty seconds each way.
-    #[test]
-    fn a_load_that_leaps_moves_the_pointer_rarely() {
-        let mut placement = auto(16);
-        let mut downs = 0;
-        for second in 1..=600 {
-            let facts = Facts {
-                levels: vec![GIB; 4],
-                log: Some(if second % 2 == 0 { 9.0 } else { 1.0 }),
-                ..facts(second)
-            };
-            downs += u32::from(placement.look(Policy::Auto, &facts) == Some(Move::Room));
-        }
-        assert!(downs <= 600 / 30, "{downs}");
-    }
-}
+mod tests;

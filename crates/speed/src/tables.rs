@@ -1,18 +1,19 @@
 //! The directory on a speed disk that holds tables: how much there is room for, how busy it is, and which new tables
 //! go there ([`crate::placement`]).
 //!
-//! Tables are files of that directory, which is one of a file system or of the disk itself. Their bytes are counted while
-//! they are read and written; they are written in pieces that give way to the log ([`crate::yielding`]). Nobody else asks the clock or takes the lock: a database without
-//! such a directory has nothing of this.
+//! Tables are files of that directory, which is one of a file system or of the disk itself. Their requests are timed, and
+//! those of all other tables of the database ([`crate::meter`]); they are written in pieces that give way to the log
+//! ([`crate::yielding`]). Nobody else asks the clock or takes the lock: a database without such a directory has nothing of this.
 
 use crate::disk::SpeedDisk;
-use crate::placement::{Facts, Move, Placement, Pointer, Policy};
+use crate::meter::{Meter, Metered, MeteredWriter};
+use crate::placement::{Facts, LogTime, Move, Placement};
+use crate::pointer::{Pointer, Policy};
 use crate::yielding::Yielding;
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
-use spanlith_env::{Access, Clock, RandomAccessFile, ReadRequest, WritableFile};
+use spanlith_env::{Clock, RandomAccessFile, WritableFile};
 use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +62,10 @@ pub struct TableBytes {
     pub installed: Vec<u64>,
     /// Tables of [`SpeedTables::begun`] of which no file is there.
     pub gone: Vec<u64>,
+    /// Writes since the open.
+    pub writes: u64,
+    /// Nanoseconds that writers were held back since the open, of all together.
+    pub held_nanos: u64,
 }
 
 /// Figures of the directory.
@@ -85,8 +90,6 @@ pub struct TablesUsage {
 /// The counters behind [`TablesUsage`]. All are Relaxed: they order nothing.
 #[derive(Default)]
 struct Counters {
-    read: AtomicU64,
-    written: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -124,6 +127,29 @@ impl State {
         })
     }
 
+    /// The smoothed share of the bandwidth that tables took, of which `moved` bytes were read and written since the open; `None` while nobody knows the bandwidth.
+    fn share_of_bandwidth(&mut self, moved: u64, bandwidth: u64, now: u64) -> Option<f64> {
+        let is_first = self.looked.is_none();
+        let passed = now.saturating_sub(self.looked.unwrap_or(0));
+        let bytes = moved.saturating_sub(self.moved);
+        self.looked = Some(now);
+        self.moved = moved;
+        if bandwidth == 0 || passed == 0 {
+            return None;
+        }
+        let rate = bytes as f64 * 1e9 / passed as f64;
+        let share = rate / bandwidth as f64;
+        self.share = match is_first {
+            true => share,
+            // A long pause counts as much as the seconds that it took.
+            false => {
+                let weight = (passed as f64 / 1e9 / WEIGHT).min(1.0);
+                self.share * (1.0 - weight) + share * weight
+            }
+        };
+        Some(self.share)
+    }
+
     /// Forgets the tables that are installed, or were discarded.
     fn end_begun(&mut self, bytes: &TableBytes) {
         for number in &bytes.installed {
@@ -159,6 +185,9 @@ pub struct SpeedTables {
     counters: Arc<Counters>,
     /// Nanoseconds that tables waited for the log. Relaxed, too.
     waited: Arc<AtomicU64>,
+    /// The requests of tables that are there, and of those that are elsewhere.
+    here: Arc<Meter>,
+    elsewhere: Arc<Meter>,
 }
 
 impl std::fmt::Debug for SpeedTables {
@@ -174,6 +203,8 @@ impl SpeedTables {
     pub fn new(dir: &Path, clock: Arc<dyn Clock>) -> Self {
         Self {
             dir: dir.to_path_buf(),
+            here: Meter::new(&clock),
+            elsewhere: Meter::new(&clock),
             clock,
             log: OnceLock::new(),
             pointer: AtomicI32::new(Pointer::NOTHING.stored()),
@@ -228,11 +259,14 @@ impl SpeedTables {
     pub fn look(&self, options: &TablesOptions, bytes: TableBytes, free: u64) -> Option<Move> {
         let now = self.clock.monotonic_nanos();
         let log = self.log.get().and_then(|shared| {
-            let average = shared.disk.gate().recent_nanos(now)?;
-            (shared.calibrated > 0).then(|| average as f64 / shared.calibrated as f64)
+            let nanos = shared.disk.gate().recent_nanos(now)?;
+            let calibrated = shared.calibrated;
+            (calibrated > 0).then_some(LogTime { nanos, calibrated })
         });
+        let (fast, other) = (self.here.asked(), self.elsewhere.asked());
+        let moved = self.here.bytes_read() + fast.outputs;
         let mut state = self.state.lock();
-        let bandwidth = self.share_of_bandwidth(&mut state, options.bandwidth, now);
+        let bandwidth = state.share_of_bandwidth(moved, options.bandwidth, now);
         state.end_begun(&bytes);
         state.used = bytes.there;
         let (begun, written) = state.begun_bytes();
@@ -250,36 +284,15 @@ impl SpeedTables {
             levels: bytes.levels,
             bandwidth,
             log,
+            fast,
+            other,
+            writes: bytes.writes,
+            held_nanos: bytes.held_nanos,
         };
         let moved = state.placement.look(options.policy, &facts);
         let pointer = state.placement.pointer();
         self.pointer.store(pointer.stored(), Ordering::Relaxed);
         moved
-    }
-
-    /// The smoothed share of the bandwidth that tables took; `None` while nobody knows the bandwidth.
-    fn share_of_bandwidth(&self, state: &mut State, bandwidth: u64, now: u64) -> Option<f64> {
-        let c = &self.counters;
-        let moved = c.read.load(Ordering::Relaxed) + c.written.load(Ordering::Relaxed);
-        let is_first = state.looked.is_none();
-        let passed = now.saturating_sub(state.looked.unwrap_or(0));
-        let bytes = moved.saturating_sub(state.moved);
-        state.looked = Some(now);
-        state.moved = moved;
-        if bandwidth == 0 || passed == 0 {
-            return None;
-        }
-        let rate = bytes as f64 * 1e9 / passed as f64;
-        let share = rate / bandwidth as f64;
-        state.share = match is_first {
-            true => share,
-            // A long pause counts as much as the seconds that it took.
-            false => {
-                let weight = (passed as f64 / 1e9 / WEIGHT).min(1.0);
-                state.share * (1.0 - weight) + share * weight
-            }
-        };
-        Some(state.share)
     }
 
     /// Returns whether a new table goes into the directory. `free` is what its file system has.
@@ -327,8 +340,8 @@ impl SpeedTables {
             levels: state.placement.pointer().levels(),
             used: state.used.saturating_add(state.begun_bytes().0),
             capacity: state.capacity,
-            read: c.read.load(Ordering::Relaxed),
-            written: c.written.load(Ordering::Relaxed),
+            read: self.here.bytes_read(),
+            written: self.here.asked().outputs,
             waited: self.waited.load(Ordering::Relaxed),
             refused: c.refused.load(Ordering::Relaxed),
         }
@@ -352,16 +365,24 @@ impl SpeedTables {
             None => file,
         };
         Box::new(CountedWriter {
-            file,
-            counters: self.counters.clone(),
+            file: MeteredWriter::of(file, &self.here),
             of_table: of_table.unwrap_or_default(),
         })
     }
 
-    /// A file of the directory whose reads are counted.
+    /// A file of the directory whose reads are timed.
     pub fn reader(&self, file: Arc<dyn RandomAccessFile>) -> Arc<dyn RandomAccessFile> {
-        let counters = self.counters.clone();
-        Arc::new(Counted { file, counters })
+        Metered::of(file, &self.here)
+    }
+
+    /// A table elsewhere that is written.
+    pub fn other_writer(&self, file: Box<dyn WritableFile>) -> Box<dyn WritableFile> {
+        MeteredWriter::of(file, &self.elsewhere)
+    }
+
+    /// A table elsewhere that is read.
+    pub fn other_reader(&self, file: Arc<dyn RandomAccessFile>) -> Arc<dyn RandomAccessFile> {
+        Metered::of(file, &self.elsewhere)
     }
 }
 
@@ -373,7 +394,6 @@ fn number_of(path: &Path) -> Option<u64> {
 /// A table that is written.
 struct CountedWriter {
     file: Box<dyn WritableFile>,
-    counters: Arc<Counters>,
     /// Bytes written of this table.
     of_table: Arc<AtomicU64>,
 }
@@ -382,7 +402,6 @@ impl WritableFile for CountedWriter {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.file.append(data)?;
         let bytes = data.len() as u64;
-        self.counters.written.fetch_add(bytes, Ordering::Relaxed);
         self.of_table.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
@@ -424,62 +443,12 @@ impl WritableFile for CountedWriter {
     }
 }
 
-/// A table that is read.
-struct Counted {
-    file: Arc<dyn RandomAccessFile>,
-    counters: Arc<Counters>,
-}
-
-impl RandomAccessFile for Counted {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<usize> {
-        let n = self.file.read_at(offset, buf)?;
-        self.counters.read.fetch_add(n as u64, Ordering::Relaxed);
-        Ok(n)
-    }
-
-    fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
-        self.file.read_many(requests);
-        let read = requests
-            .iter()
-            .filter_map(|r| r.result.as_ref().ok())
-            .map(|n| *n as u64);
-        self.counters.read.fetch_add(read.sum(), Ordering::Relaxed);
-    }
-
-    fn size(&self) -> u64 {
-        self.file.size()
-    }
-
-    fn advise(&self, access: Access) {
-        self.file.advise(access);
-    }
-
-    fn read_ahead(&self, offset: u64, len: usize) {
-        self.file.read_ahead(offset, len);
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.descriptor()
-    }
-
-    fn note_read(&self, bytes: usize) {
-        self.file.note_read(bytes);
-        self.counters
-            .read
-            .fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::{FormatOptions, format_disk};
     use crate::target::Target;
-    use spanlith_env::{Env, FileSystem, IoActivity, MemFs, PosixFs, read_together};
+    use spanlith_env::{Env, FileSystem, IoActivity, MemFs, PosixFs, ReadRequest, read_together};
     use spanlith_testkit::TempDir;
     use std::time::Duration;
 

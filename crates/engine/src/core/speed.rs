@@ -103,10 +103,15 @@ impl TableDir {
         }
     }
 
-    /// Bytes of all tables, and of those that flushes may write next; what became of the tables that were let in.
+    /// Bytes of all tables, and of those that flushes may write next; what became of the tables that were let in; how long
+    /// writers have waited.
     fn bytes(&self, lsm: &Lsm) -> TableBytes {
         let begun = self.state.begun();
-        let mut bytes = TableBytes::default();
+        let mut bytes = TableBytes {
+            writes: lsm.counters.writes.get(),
+            held_nanos: lsm.counters.stall_micros.get().saturating_mul(1000),
+            ..TableBytes::default()
+        };
         for family in lsm.families.load_full().iter() {
             let superversion = family.superversion.load_full();
             let version = &superversion.version;

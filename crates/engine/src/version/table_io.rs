@@ -51,7 +51,7 @@ pub struct TableIoOptions {
     pub rate_limiter: Option<Arc<RateLimiter>>,
     /// Counts what the limiter is asked for.
     pub statistics: Option<Arc<Statistics>>,
-    /// The directory of tables on a speed disk, whose files are counted and give way to the log.
+    /// The directory of tables on a speed disk, whose files give way to the log. Requests of all tables are timed for it.
     pub speed: Option<Arc<SpeedTables>>,
 }
 
@@ -219,8 +219,9 @@ impl TableIo {
         if self.advise_random {
             file.advise(Access::Random);
         }
-        Ok(match self.speed.as_ref().filter(|s| s.holds(path)) {
-            Some(speed) => speed.reader(file),
+        Ok(match &self.speed {
+            Some(speed) if speed.holds(path) => speed.reader(file),
+            Some(speed) => speed.other_reader(file),
             None => file,
         })
     }
@@ -243,9 +244,11 @@ impl TableIo {
         } else {
             self.fs.create(path, activity)?
         };
-        if let Some(speed) = self.speed.as_ref().filter(|s| s.holds(path)) {
-            file = speed.writer(file);
-        }
+        file = match &self.speed {
+            Some(speed) if speed.holds(path) => speed.writer(file),
+            Some(speed) => speed.other_writer(file),
+            None => file,
+        };
         if let Some(times) = times {
             let times = times.clone();
             file = Box::new(MeteredFile { file, times });

@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn levels_bursts_and_slots_show_what_they_must_in_virtual_time() {
         for (id, scale, judged) in [
-            ("X-SD-2", 0.01, "0 % reads: pl over"),
+            ("X-SD-2", 0.01, "writes: pl over"),
+            ("X-SD-2", 0.1, "auto over the best"),
             ("X-SD-3", 1.0, ""),
             ("X-SD-8", 0.01, "S-O"),
             ("X-SD-9", 0.01, "height"),

@@ -79,6 +79,22 @@ impl Tree {
         self.apply(&edit);
     }
 
+    /// Fills the levels above the last one up to their targets, as after a long time of writes. Requires: [`Self::fill`].
+    pub(super) fn fill_upper(&mut self) {
+        let targets = self.targets();
+        let last = self.options.num_levels as usize - 1;
+        let mut edit = VersionEdit::new();
+        for level in targets.base_level.max(1)..last {
+            let bytes = targets.max_bytes.get(level).copied().unwrap_or(0);
+            if bytes > 0 && bytes < u64::MAX {
+                for file in self.cut(level, (0, KEY_SPACE - 1), bytes) {
+                    edit.add_file(file);
+                }
+            }
+        }
+        self.apply(&edit);
+    }
+
     /// Brings a memtable of `bytes`.
     pub(super) fn flush(&mut self, bytes: u64) {
         let mut edit = VersionEdit::new();

@@ -16,7 +16,7 @@ use spanlith::picker::CompactionPlan;
 use spanlith::version::LevelOptions;
 use spanlith_env::emulated::DeviceSpec;
 use spanlith_pace::{SpeedUpInput, wants_speed_up};
-use spanlith_speed::{Facts, Placement, Pointer, Policy};
+use spanlith_speed::{Facts, LogTime, Placement, Pointer, Policy};
 use std::collections::HashMap;
 
 /// Seconds of a step.
@@ -34,6 +34,8 @@ const SOFT: u64 = 64 << 30;
 const HARD: u64 = 256 << 30;
 /// Most seconds of rest before the load.
 const REST_MAX: u64 = 3_600;
+/// Weight of the last second in the share of the bandwidth, as the engine has it.
+const SHARE_FRESH: f64 = 0.2;
 /// Memtables, the active one among them.
 const MEMTABLES: usize = 4;
 /// The speed disk among the two devices.
@@ -88,8 +90,11 @@ pub struct TableParams {
     pub cached_percent: u64,
     /// The service times of processors.
     pub costs: Costs,
-    /// Seconds of writes before the load, after which compactions come to rest: so the upper levels are full when it begins.
+    /// Seconds that are not counted: of the first part of the load, or of writes for a tree that grows.
     pub warm_seconds: f64,
+    /// The tree begins with its last level alone, writes fill the others, and compactions come to rest before the load. Otherwise all
+    /// levels are full at once, and compactions and placement find their balance under the load.
+    pub grows: bool,
     /// The load, one part after the other.
     pub phases: Vec<Phase>,
 }
@@ -111,6 +116,7 @@ impl TableParams {
             cached_percent: 60,
             costs: Costs::reference(),
             warm_seconds: 600.0,
+            grows: false,
             phases: Vec::new(),
         }
     }
@@ -178,6 +184,8 @@ struct Sim<'a> {
     fast: HashMap<u64, u64>,
     seen: u64,
     placement: Placement,
+    /// Share of the bandwidth of the speed disk that tables take, smoothed.
+    share: f64,
     /// Shares of the reads of tables by device.
     read_shares: [f64; 2],
     devices: [Device; 2],
@@ -188,6 +196,8 @@ struct Sim<'a> {
     is_behind: bool,
     /// Bytes that compactions have to rewrite.
     debt: u64,
+    /// Writes, and nanoseconds that writers were held back.
+    held: (f64, f64),
     /// Bytes that went to tables, of calls, and to tables of the speed disk since the last look.
     written: (f64, f64, f64),
     out: TableOutcome,
@@ -203,12 +213,16 @@ pub fn run_levels(p: &TableParams) -> TableOutcome {
     };
     let mut tree = Tree::new(options, p.data_bytes);
     tree.fill();
+    if !p.grows {
+        tree.fill_upper();
+    }
     let mut sim = Sim {
         p,
         tree,
         fast: HashMap::new(),
         seen: 0,
         placement: Placement::default(),
+        share: 0.0,
         read_shares: [0.0; 2],
         devices: [
             Device::new(&p.tables, 1 << 20),
@@ -219,6 +233,7 @@ pub fn run_levels(p: &TableParams) -> TableOutcome {
         jobs: Vec::new(),
         is_behind: false,
         debt: 0,
+        held: (0.0, 0.0),
         written: (0.0, 0.0, 0.0),
         out: TableOutcome::default(),
     };
@@ -234,15 +249,18 @@ pub fn run_levels(p: &TableParams) -> TableOutcome {
 }
 
 impl Sim<'_> {
-    /// Fills the levels, lets compactions end, and forgets what that took.
+    /// Runs what is not counted, and forgets it.
     fn warm(&mut self, step: &mut u64) {
+        let first = self.p.phases.first().copied().filter(|_| !self.p.grows);
         let phase = |seconds, burst| Phase {
             seconds,
-            read_percent: 0,
+            read_percent: first.map_or(0, |p| p.read_percent),
             burst,
         };
-        self.phase(&phase(self.p.warm_seconds, None), step);
-        for _ in 0..REST_MAX {
+        let burst = first.and_then(|p| p.burst);
+        self.phase(&phase(self.p.warm_seconds, burst), step);
+        let most = if self.p.grows { REST_MAX } else { 0 };
+        for _ in 0..most {
             if self.jobs.is_empty() && self.sealed.is_empty() {
                 break;
             }
@@ -325,17 +343,26 @@ impl Sim<'_> {
             levels[rank] += version.level_bytes(level);
         }
         let fast = &self.devices[FAST];
+        let taken = self.written.2 / fast.write_bandwidth();
+        self.written.2 = 0.0;
+        self.share += (taken - self.share) * SHARE_FRESH;
         let facts = Facts {
             now,
             capacity: self.p.space,
             used: self.fast.values().sum(),
             reserved: self.p.memtable_bytes * 2,
             levels,
-            bandwidth: Some(self.written.2 / fast.write_bandwidth()),
-            log: Some(1.0 / (1.0 - fast.busy())),
+            bandwidth: Some(self.share),
+            log: Some(LogTime {
+                nanos: fast.write_nanos() as u64,
+                calibrated: self.p.log.scaled_profile().write_nanos,
+            }),
+            fast: fast.asked(),
+            other: self.devices[1 - FAST].asked(),
+            writes: self.held.0 as u64,
+            held_nanos: self.held.1 as u64,
         };
         self.placement.look(self.p.policy, &facts);
-        self.written.2 = 0.0;
     }
 
     /// Shares of tables by device.
@@ -496,11 +523,13 @@ impl Sim<'_> {
         let own = (c.issue + c.request + c.switch) as f64;
         let alone = own + writes * (c.group as f64 + fast.write_nanos()) + reads * read;
         let mut most = p.outstanding as f64 * 1e9 / alone;
+        let mut held = f64::INFINITY;
         if writes > 0.0 {
-            most = most.min(1e9 / write * self.gate() / writes);
+            let one_thread = 1e9 / write / writes;
+            most = most.min(one_thread);
             // A memtable that is full while none may be sealed stops all who write.
             let free = (room - self.active).max(0.0) / p.entry_bytes as f64;
-            most = most.min(free / STEP / writes);
+            held = (one_thread * self.gate()).min(free / STEP / writes);
         }
         if reads > 0.0 {
             most = most.min(p.readers as f64 * 1e9 / read / reads);
@@ -511,8 +540,20 @@ impl Sim<'_> {
                 }
             }
         }
+        if held < most {
+            // Calls that are neither served nor in a queue of a device stand before the memtable.
+            let served = held * alone / 1e9;
+            let standing = (p.outstanding as f64 - served).max(0.0);
+            self.held.1 += if *left > 0.0 {
+                standing * STEP * 1e9
+            } else {
+                0.0
+            };
+            most = held;
+        }
         let calls = (most * STEP).min(*left);
         *left -= calls;
+        self.held.0 += calls * writes;
         window.calls += calls;
         window.busy += if calls > 0.0 || *left > 0.0 {
             STEP
@@ -559,8 +600,8 @@ mod tests {
     fn reads_gain_by_levels_on_the_speed_disk() {
         let (pl, auto) = (outcome(Policy::Pl, 95, 0.0), outcome(Policy::Auto, 95, 0.0));
         assert!(auto.mean(20, 100).1 < pl.mean(20, 100).1);
-        // Level 0 and half of the last one, which are all that there is: 256 of 365 GB.
-        assert_eq!(auto.windows[0].levels, 1.5);
+        // All levels above the last one and a quarter of that: half of it does not fit into 85 %.
+        assert_eq!(auto.windows[0].levels, 4.25);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How busy a device is with calls and with tables, and how flushes and compactions share what is left.
 
 use spanlith_env::emulated::{DeviceSpec, Profile};
+use spanlith_speed::Asked;
 
 /// Bytes of a request of calls.
 const PAGE: f64 = 4096.0;
@@ -20,6 +21,7 @@ pub(super) struct Device {
     calls: f64,
     tables: f64,
     writing: f64,
+    asked: Asked,
 }
 
 impl Device {
@@ -30,7 +32,13 @@ impl Device {
             calls: 0.0,
             tables: 0.0,
             writing: 0.0,
+            asked: Asked::default(),
         }
+    }
+
+    /// The requests of tables, with the time that each took.
+    pub(super) fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// Bytes per second that it writes.
@@ -76,7 +84,19 @@ impl Device {
         let link = self.profile.read_bandwidth as f64 / PAGE;
         let channels = self.profile.channels as f64 * 1e9 / self.read_service();
         let share = reads / (link.min(channels) * step) + logged / (self.write_bandwidth() * step);
+        self.asked.reads += reads as u64;
+        self.asked.reads_nanos += (reads * self.read_nanos()) as u64;
         self.calls += FRESH * (share - self.calls);
+    }
+
+    /// Says what flushes and compactions did in a step: bytes read and written, and how many times as long each took as it would
+    /// have beside calls alone.
+    fn note_work(&mut self, bytes_read: f64, bytes_written: f64, waits: f64) {
+        let (read, write) = self.nanos_by_byte();
+        self.asked.inputs += bytes_read as u64;
+        self.asked.inputs_nanos += (bytes_read * read * waits) as u64;
+        self.asked.outputs += bytes_written as u64;
+        self.asked.outputs_nanos += (bytes_written * write * waits) as u64;
     }
 
     /// Share of its time for tables, at least a little.
@@ -140,9 +160,11 @@ impl Load {
                 )
             })
         };
+        let mut waits = [1.0; 2];
         for (n, device) in devices.iter().enumerate() {
             let (read, write) = taken(&asked, n, &device.profile);
             let over = read.max(write) / device.left();
+            waits[n] = over.max(1.0);
             if over > 1.0 {
                 for ((_, load), bytes) in loads.iter().zip(&mut asked) {
                     if load.reads[n] + load.writes[n] > 0.0 {
@@ -153,6 +175,11 @@ impl Load {
         }
         for (n, device) in devices.iter_mut().enumerate() {
             let (read, write) = taken(&asked, n, &device.profile);
+            let sum = |of: &dyn Fn(&Self) -> f64| {
+                let pairs = loads.iter().zip(&asked);
+                pairs.map(|((_, load), bytes)| of(load) * bytes).sum()
+            };
+            device.note_work(sum(&|l| l.reads[n]), sum(&|l| l.writes[n]), waits[n]);
             device.tables += FRESH * (read.max(write) - device.tables);
             device.writing += FRESH * (write - device.writing);
         }
