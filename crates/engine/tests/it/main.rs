@@ -58,6 +58,7 @@ mod reads;
 mod regressions;
 mod repair;
 mod repair_losses;
+mod request_schedules;
 mod requests;
 mod row_cache;
 mod scan_flush;
