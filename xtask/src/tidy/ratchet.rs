@@ -28,8 +28,8 @@ const CEILINGS: [(&str, usize); 6] = [
     ("impl Engine", 6),
     ("impl Lsm", 9),
     ("shared fields", 71),
-    ("long functions", 61),
-    ("calls upwards", 1),
+    ("long functions", 60),
+    ("calls upwards", 0),
     ("bare comments", 180),
 ];
 /// Lines of a function that is long.

@@ -1,10 +1,12 @@
 //! Holding background work back, and letting it go on, for callers.
 
-use crate::core::{Family, Lsm};
-use spanlith_base::{Error, Result};
+use crate::core::{Family, FamilyState, Lsm};
+use spanlith_base::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Lets callers pause background work, call compactions off, and name files that are to be compacted.
+/// Lets callers pause background work, call compactions off, wait for the end of both, and name files that are to be
+/// compacted.
 pub(crate) struct WorkControl<'a> {
     lsm: &'a Lsm,
 }
@@ -79,6 +81,46 @@ impl<'a> WorkControl<'a> {
         }
         drop(state);
         self.lsm.state.notify_all();
+    }
+
+    /// Waits until no flush or compaction runs, is queued or is due.
+    pub(crate) fn wait_idle(&self, limit: Option<Duration>, abort_on_pause: bool) -> Result<()> {
+        let clock = &self.lsm.c.env.clock;
+        let until = limit.map(|l| clock.monotonic_nanos() + l.as_nanos() as u64);
+        let mut state = self.lsm.state.lock();
+        loop {
+            if let Some(e) = state.trouble.any() {
+                return Err(e);
+            }
+            if state.ends() {
+                return Err(Error::shutdown(""));
+            }
+            if abort_on_pause && state.jobs.are_paused() {
+                return Err(Error::new(ErrorKind::Aborted, ""));
+            }
+            // Without a job when a pause holds it back. A flush that waits for history to be given up is not due.
+            let is_due = |f: &FamilyState| f.compaction.is_due() || f.flush_is_due();
+            let due = state.families.values().any(is_due)
+                || state.jobs.has_together()
+                || state.jobs.has_families();
+            if state.jobs.are_over() && !due {
+                return Ok(());
+            }
+            match until {
+                None => state = self.lsm.wait_changed(state),
+                Some(until) => {
+                    let left = until.saturating_sub(clock.monotonic_nanos());
+                    if left == 0 {
+                        return Err(Error::new(ErrorKind::TimedOut, ""));
+                    }
+                    state = self
+                        .lsm
+                        .state
+                        .wait_timeout(state, Duration::from_nanos(left))
+                        .0;
+                }
+            }
+        }
     }
 
     /// Marks the files of a range, except those of the deepest level with data, so that compactions

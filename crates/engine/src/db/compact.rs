@@ -3,6 +3,7 @@
 use crate::compaction::{CompactRangeOptions, KeyRange, ManualCompaction, Trim};
 use crate::core::{Engine, Family};
 use crate::listener::FlushReason;
+use crate::write::FlushCall;
 use spanlith_base::Result;
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ pub(crate) fn compact_range(
     let manual = ManualCompaction::new(engine, family, range, options)?.trimming(trim);
     if let Some(flush) = manual.flush_before() {
         let families = std::slice::from_ref(family);
-        engine.flush_for(FlushReason::ManualCompaction, families, flush)?;
+        let reason = FlushReason::ManualCompaction;
+        FlushCall::new(engine, &engine.leader, reason, families).run(flush)?;
     }
     manual.run()
 }

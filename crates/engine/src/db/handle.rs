@@ -11,7 +11,7 @@ use crate::merge::MergeOperator;
 use crate::options::FlushOptions;
 use crate::read::ReadOptions;
 use crate::version::FileMeta;
-use crate::write::{FamilyRef, Resume, Wal, WriteBatch, WriteOptions};
+use crate::write::{FamilyRef, FlushCall, Resume, Wal, WriteBatch, WriteOptions};
 use spanlith_base::{Comparator, Error, ErrorKind, Pinned, Result, SequenceNumber, ValueType};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -194,7 +194,8 @@ impl Db {
     /// As [`Self::flush`].
     pub fn flush_cfs_opt(&self, cfs: &[&Cf], options: FlushOptions) -> Result<()> {
         let families: Vec<_> = cfs.iter().map(|c| c.family.clone()).collect();
-        self.engine().flush(&families, options)
+        let engine = self.engine();
+        FlushCall::new(engine, &engine.leader, FlushReason::ManualFlush, &families).run(options)
     }
 
     /// Applies a batch: all of it or nothing. Leaves the batch as it is.
@@ -272,8 +273,8 @@ impl Db {
     /// Of the flush, or the background error that stops writes.
     pub fn flush(&self, wait: bool) -> Result<()> {
         let options = FlushOptions::waiting(wait);
-        self.engine()
-            .flush_all_for(FlushReason::ManualFlush, options)
+        let engine = self.engine();
+        FlushCall::of_all(engine, &engine.leader, FlushReason::ManualFlush).run(options)
     }
 
     /// Clears an error of the background once its cause is gone, so that writes and background work
@@ -292,7 +293,7 @@ impl Db {
     /// # Errors
     /// The background error that stopped the work; `TimedOut`; `ShutdownInProgress`.
     pub fn wait_idle(&self, limit: Option<std::time::Duration>) -> Result<()> {
-        self.engine().wait_idle(limit, false)
+        WorkControl::new(self.engine()).wait_idle(limit, false)
     }
 
     /// As [`Self::wait_idle`], but fails at once while background work is paused.
@@ -300,7 +301,7 @@ impl Db {
     /// # Errors
     /// Those of [`Self::wait_idle`]; `Aborted`.
     pub fn wait_idle_unless_paused(&self, limit: Option<std::time::Duration>) -> Result<()> {
-        self.engine().wait_idle(limit, true)
+        WorkControl::new(self.engine()).wait_idle(limit, true)
     }
 
     /// Starts no flush or compaction any more and waits for those that run. Counts: must be
@@ -500,8 +501,8 @@ impl Cf {
     /// # Errors
     /// As [`Self::flush`].
     pub fn flush_opt(&self, options: FlushOptions) -> Result<()> {
-        self.engine()
-            .flush(std::slice::from_ref(&self.family), options)
+        let (engine, family) = (self.engine(), std::slice::from_ref(&self.family));
+        FlushCall::new(engine, &engine.leader, FlushReason::ManualFlush, family).run(options)
     }
 
     /// The value of a key; `None` if absent.

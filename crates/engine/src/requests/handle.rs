@@ -8,9 +8,10 @@ use super::queue::{After, Entry, Hook};
 use super::tally;
 use crate::core::{Engine, Family, gate};
 use crate::db::{Cf, Cursor};
+use crate::listener::FlushReason;
 use crate::options::FlushOptions;
 use crate::read::{ReadOptions, ReadTier};
-use crate::write::{WriteBatch, WriteOptions, check_joined, check_one};
+use crate::write::{FlushCall, WriteBatch, WriteOptions, check_joined, check_one};
 use spanlith_base::{Error, ErrorKind, Pinned, Result, ValueType};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -311,7 +312,9 @@ impl AsyncCf {
         let family = self.family().clone();
         let flush = move |engine: &Arc<Engine>| {
             let families = std::slice::from_ref(&family);
-            (engine.flush(families, FlushOptions::waiting(true)), None)
+            let reason = FlushReason::ManualFlush;
+            let call = FlushCall::new(engine, &engine.leader, reason, families);
+            (call.run(FlushOptions::waiting(true)), None)
         };
         self.requests
             .queue_job(self.engine(), Kind::Long, self.waits, flush)

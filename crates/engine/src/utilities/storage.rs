@@ -13,6 +13,7 @@ use crate::options::sidecar::SIDECAR_FILE;
 use crate::options::{FlushOptions, Temperature};
 use crate::recovery::manifest_of_copy;
 use crate::version::{FileKind, Version, filenames, parse_file_name};
+use crate::write::FlushCall;
 use spanlith_base::{FileNumber, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -243,7 +244,8 @@ impl StorageList<'_> {
             atomic: options.atomic_flush,
             ..FlushOptions::default()
         };
-        self.engine.flush_all_for(FlushReason::GetLiveFiles, how)
+        let (lsm, leader) = (self.engine.lsm(), &self.engine.leader);
+        FlushCall::of_all(lsm, leader, FlushReason::GetLiveFiles).run(how)
     }
 
     /// Looks at everything at once.

@@ -11,6 +11,7 @@
 //! the new one: a log that ends in the middle of nowhere is not replayed any more. Prepared sections
 //! are written to the new log first. Each step can fail and be tried again by the next resume.
 
+use super::flush_call::FlushCall;
 use super::new_log::LogFactory;
 use super::two_phase::batch_of;
 use crate::core::{Engine, LeaderState, Lsm, Place, PreparedSection, gate, repeated_mark};
@@ -88,8 +89,8 @@ impl<'a> Resume<'a> {
         if !is_flush {
             return Ok(());
         }
-        self.engine
-            .flush_all_for(FlushReason::ErrorRecovery, FlushOptions::AT_ONCE)
+        FlushCall::of_all(self.engine, &self.engine.leader, FlushReason::ErrorRecovery)
+            .run(FlushOptions::AT_ONCE)
     }
 
     /// The steps of a resume, except for counting its failures. Requires: the token of resumes.

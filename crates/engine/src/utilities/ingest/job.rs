@@ -11,6 +11,7 @@ use crate::listener::{ExternalFileInfo, FlushReason};
 use crate::options::{CompactionStyle, FlushOptions};
 use crate::picker::RunningCompaction;
 use crate::version::{FileKind, LevelTargets, NewFile, Version, VersionEdit, parse_file_name};
+use crate::write::FlushCall;
 use spanlith_base::keys::MAX_SEQUENCE;
 use spanlith_base::stats::Histogram;
 use spanlith_base::sync::MutexGuard;
@@ -367,8 +368,8 @@ impl<'a> IngestJob<'a> {
             }
             let families: Vec<_> = due.iter().map(|p| p.family.clone()).collect();
             let reason = FlushReason::ExternalFileIngestion;
-            self.engine
-                .flush_for(reason, &families, FlushOptions::AT_ONCE)?;
+            FlushCall::new(self.engine, &self.engine.leader, reason, &families)
+                .run(FlushOptions::AT_ONCE)?;
         }
     }
 

@@ -1,0 +1,236 @@
+//! Flushes on demand: memtables are sealed under leadership, and the caller waits until jobs have made tables of them.
+
+use crate::core::{Family, Leadership, Lsm, Place, gate, wait_would_help};
+use crate::listener::FlushReason;
+use crate::options::FlushOptions;
+use spanlith_base::{Error, ErrorKind, Result, callbacks};
+use spanlith_memtable::MemTable;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A caller's wish to have families flushed.
+pub(crate) struct FlushCall<'a> {
+    lsm: &'a Lsm,
+    leader: &'a Leadership,
+    /// Why, as listeners are told.
+    reason: FlushReason,
+    families: Vec<Arc<Family>>,
+    /// The caller named the families: one that is dropped is an error.
+    is_named: bool,
+}
+
+/// The memtables that a call waits for: of each family the newest that was sealed.
+struct Awaited {
+    last: Vec<(u32, Arc<MemTable>)>,
+    /// Flushes that had failed before.
+    failed_before: u64,
+}
+
+impl<'a> FlushCall<'a> {
+    /// Of these families.
+    pub(crate) fn new(
+        lsm: &'a Lsm,
+        leader: &'a Leadership,
+        reason: FlushReason,
+        families: &[Arc<Family>],
+    ) -> Self {
+        Self {
+            lsm,
+            leader,
+            reason,
+            families: families.to_vec(),
+            is_named: true,
+        }
+    }
+
+    /// Of all families that there are. One that is dropped meanwhile has nothing to flush: nobody
+    /// named it, and nobody is told.
+    pub(crate) fn of_all(lsm: &'a Lsm, leader: &'a Leadership, reason: FlushReason) -> Self {
+        Self {
+            lsm,
+            leader,
+            reason,
+            families: lsm.families.load().iter().cloned().collect(),
+            is_named: false,
+        }
+    }
+
+    /// Seals the mutable memtables of the families and has all sealed ones flushed.
+    ///
+    /// # Errors
+    /// `NotSupported` of a database that was opened for reading; `ShutdownInProgress`; `ColumnFamilyDropped` of a family
+    /// that was named; `TryAgain` without a wait while writes are stopped; the background error that refuses writes; of the
+    /// flush.
+    pub(crate) fn run(mut self, options: FlushOptions) -> Result<()> {
+        let lsm = self.lsm;
+        lsm.writable()?;
+        if lsm.state.lock().life.is_canceled() {
+            return Err(Error::shutdown(""));
+        }
+        self.choose();
+        if !self.passes_dropped()
+            && let Some(at) = self.families.iter().position(|f| f.is_dropped())
+        {
+            // RocksDB flushes one after the other: those before it are written out.
+            self.families.truncate(at);
+            if at > 0 {
+                self.run(options)?;
+            }
+            return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
+        }
+        if self.reason == FlushReason::ManualFlush && !options.wait && lsm.gate.has(gate::STOP) {
+            return Err(Error::new(
+                ErrorKind::TryAgain,
+                "Writes have been stopped, thus unable to perform manual flush. Please try again later \
+                 after writes are resumed",
+            ));
+        }
+        // A job that asks would wait for itself.
+        let is_job = callbacks::place().is_some();
+        if !options.allow_write_stall && !is_job && !self.wait_for_calm()? {
+            return Ok(());
+        }
+        self.seal(options)?;
+        let awaited = self.request();
+        match options.wait {
+            true => self.wait(&awaited),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether families that are dropped meanwhile are passed over: nobody asked for them.
+    fn passes_dropped(&self) -> bool {
+        self.lsm.c.options.atomic_flush || !self.is_named
+    }
+
+    /// Settles which families are flushed, each once, however often it is named.
+    fn choose(&mut self) {
+        let is_atomic = self.lsm.c.options.atomic_flush;
+        // A caller who names families has those flushed; whatever else asks wants one consistent cut.
+        if is_atomic && !(self.is_named && self.reason == FlushReason::ManualFlush) {
+            self.families = self.lsm.families.load().iter().cloned().collect();
+        }
+        let mut named = BTreeSet::new();
+        self.families.retain(|family| named.insert(family.id));
+        if self.passes_dropped() {
+            self.families.retain(|family| !family.is_dropped());
+        }
+    }
+
+    /// Waits until the flush would delay no writes, as far as waiting helps. Returns whether it is still needed.
+    fn wait_for_calm(&self) -> Result<bool> {
+        let mut is_needed = false;
+        for family in &self.families {
+            is_needed |= match self.wait_for_calm_of(family) {
+                Err(e) if self.passes_dropped() && e.kind() == ErrorKind::ColumnFamilyDropped => {
+                    false
+                }
+                needed => needed?,
+            };
+        }
+        Ok(is_needed)
+    }
+
+    /// Waits until one more sealed memtable and one more file of level 0 would not delay writes, as
+    /// far as waiting helps. Returns whether what the memtable held at the call is still to be flushed.
+    fn wait_for_calm_of(&self, family: &Arc<Family>) -> Result<bool> {
+        let mut state = self.lsm.state.lock();
+        let mem = state.alive(family.id)?.mem.clone();
+        loop {
+            if state.ends() {
+                return Err(Error::shutdown(""));
+            }
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
+            }
+            let f = state.alive(family.id)?;
+            let is_sealed = f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, &mem));
+            if !is_sealed && !Arc::ptr_eq(&mem, &f.mem) {
+                return Ok(false);
+            }
+            // What failed runs again when it likes, and for whoever asks now.
+            if !wait_would_help(f) || state.jobs.are_over() || state.trouble.any().is_some() {
+                return Ok(true);
+            }
+            state = self.lsm.wait_changed(state);
+        }
+    }
+
+    /// Seals what is not empty.
+    fn seal(&self, options: FlushOptions) -> Result<()> {
+        let lsm = self.lsm;
+        let mut leader = self.leader.lock();
+        if let Some(e) = lsm.refusal() {
+            return Err(e);
+        }
+        let slots = self.families.iter().filter_map(|f| leader.slot(f.id));
+        let filled: Vec<usize> = slots
+            .filter(|&at| !leader.slots[at].mem.is_empty())
+            .collect();
+        let is_together = options.atomic && self.families.len() > 1 && !lsm.c.options.atomic_flush;
+        let sealed = if is_together {
+            leader.seal_together(lsm, &self.families, &filled, self.reason)
+        } else if filled.is_empty() {
+            Ok(())
+        } else {
+            leader.switch_memtables(lsm, &filled, self.reason)
+        };
+        lsm.let_go(leader);
+        sealed.inspect_err(|e| lsm.set_error(Place::Seal, e))
+    }
+
+    /// Asks for the flush of all that is sealed by now.
+    fn request(&self) -> Awaited {
+        let mut state = self.lsm.state.lock();
+        // Done when everything sealed by now is gone and listeners know; later memtables do not matter.
+        let mut last = Vec::new();
+        for family in &self.families {
+            if let Some(f) = state.family_mut(family.id)
+                && let is_due = f.flush_is_due()
+                && let Some(newest) = f.imm.last_mut()
+            {
+                last.push((family.id, newest.mem.clone()));
+                if !is_due || newest.reason.is_retry() {
+                    newest.reason = self.reason;
+                }
+                f.flush.request_now();
+            }
+        }
+        // Who asks does not wait for the next try.
+        state.trouble.release(None);
+        let failed_before = state.trouble.failed_flushes;
+        self.lsm.schedule(&mut state);
+        Awaited {
+            last,
+            failed_before,
+        }
+    }
+
+    /// Waits until it is done.
+    fn wait(&self, awaited: &Awaited) -> Result<()> {
+        let mut state = self.lsm.state.lock();
+        loop {
+            if let Some(e) = state.trouble.refusal() {
+                return Err(e);
+            }
+            let there = awaited.last.iter().any(|(id, mem)| {
+                let f = state.family(*id);
+                f.is_some_and(|f| {
+                    f.flush.is_untold() || f.imm.iter().any(|i| Arc::ptr_eq(&i.mem, mem))
+                })
+            });
+            if !there {
+                return Ok(());
+            }
+            if state.trouble.failed_flushes != awaited.failed_before
+                && let Some(e) = &state.trouble.flush_error
+            {
+                return Err(e.clone());
+            }
+            if state.ends() && state.jobs.flushes() == 0 {
+                return Err(Error::shutdown(""));
+            }
+            state = self.lsm.wait_changed(state);
+        }
+    }
+}
