@@ -243,7 +243,11 @@ fn groups_of_hot_keys_keep_their_size() {
     let mut requests = Vec::new();
     for key in 0..40_000_u64 {
         // Groups of 8 keys, of which each tenth is hot; a range has some twenty of them.
-        let times = if mix(key / 8) % 10 == 0 { 40 } else { 1 };
+        let times = if mix(key / 8).is_multiple_of(10) {
+            40
+        } else {
+            1
+        };
         requests.extend((0..times).map(|n| (mix(key * 100 + n), key)));
     }
     requests.sort_unstable();
