@@ -54,18 +54,21 @@ impl<'a> Compactor<'a> {
             self.lsm.schedule(&mut state);
             job
         };
-        if let Some(mut job) = job {
-            job.gives_way = true;
-            self.run_begun(&job);
+        match job {
+            Some(mut job) => {
+                job.gives_way = true;
+                self.run_begun(job);
+            }
+            None => self.lsm.purge_obsolete(),
         }
     }
 
     /// Runs a background job that was begun, reports what goes wrong, and ends it.
-    pub(super) fn run_begun(&self, job: &CompactionJob) {
-        let mut result = self.run_caught(job);
+    pub(super) fn run_begun(&self, job: CompactionJob) {
+        let mut result = self.run_caught(&job);
         if result.as_ref().is_err_and(is_mismatch) {
             // What was written contradicts what was read: once may be a fault of the memory.
-            let again = self.run_caught(job);
+            let again = self.run_caught(&job);
             result = again.map_err(|e| match is_mismatch(&e) {
                 true => e.with_severity(Severity::Fatal),
                 false => e,
@@ -83,8 +86,10 @@ impl<'a> Compactor<'a> {
                 self.lsm.set_error_of(files, &e);
             }
         }
-        self.end(job);
+        self.end(&job);
         self.lsm.c.resources.release_space(room_for(&job.plan));
+        // It may be the last to hold a family that was dropped, whose tables go with it.
+        drop(job);
         self.lsm.purge_obsolete();
     }
 

@@ -64,7 +64,7 @@ impl CompactionJob {
             ));
         }
         if let Some(next) = next {
-            Compactor::new(lsm).run_begun(&next);
+            Compactor::new(lsm).run_begun(next);
         }
         paused.nanos += clock.monotonic_nanos().saturating_sub(began.0);
         paused.cpu_nanos += clock.thread_cpu_nanos().saturating_sub(began.1);
