@@ -214,7 +214,8 @@ fn options_and_their_copies_share_one_default_cache() {
             n
         };
         assert!(usage(one) > 5000);
-        assert_eq!([usage(two), usage(three)], [usage(one), 0]);
+        // The cache of the third has the entry of its statistics alone.
+        assert_eq!([usage(two), usage(three)], [usage(one), 64]);
         for db in [one, two, three] {
             rocksdb_close(db);
         }

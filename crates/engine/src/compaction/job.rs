@@ -459,8 +459,9 @@ impl<'a> CompactionRun<'a> {
         let (mut n, mut read) = (0u64, 0u64);
         let mut bytes = 0usize;
         while iter.valid() {
-            bytes += iter.key().len() + iter.value().len();
-            outputs.add(iter.key(), iter.value(), iter.ranges())?;
+            let (key, value) = (iter.key(), iter.value());
+            bytes += key.len() + value.len();
+            outputs.add(key, value, iter.ranges())?;
             iter.next()?;
             n += 1;
             if n.is_multiple_of(every) || bytes >= CHECK_BYTES {
