@@ -218,7 +218,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - `table_factory={...}` without an id is an option of the present factory; RocksDB 11.8.1 crashes.
 - Of `approximate_sizes` in memtables, entries are counted; RocksDB extrapolates from some of them.
 - A get of a database that was opened for reading only knows range tombstones. RocksDB's does not if all tables are in one
-  level and stay open (`CompactedDBImpl`): it returns what a snapshot kept below a tombstone; iterators do not.
+  level and stay open (`CompactedDBImpl`): it returns what a snapshot kept below a tombstone; iterators do not. Its get finds
+  no value that is in a blob file there, either, without an error.
 - `key_may_exist` is true where a table could not be read.
 - Databases with times to live: single deletes in batches count, which RocksDB 11.8.1 leaves out; batches with an index,
   iterators of `rocksdb_create_iterators` and merge operands are read without times. An iterator that meets a value
