@@ -162,19 +162,37 @@ impl RandomAccessFile for Metered {
 pub(crate) struct MeteredWriter {
     file: Box<dyn WritableFile>,
     meter: Arc<Meter>,
+    /// Bytes of this table alone, if they are counted. Relaxed, too.
+    of_table: Option<Arc<AtomicU64>>,
 }
 
 impl MeteredWriter {
     pub(crate) fn of(file: Box<dyn WritableFile>, meter: &Arc<Meter>) -> Box<dyn WritableFile> {
-        let meter = meter.clone();
-        Box::new(Self { file, meter })
+        Self::of_table(file, meter, None)
+    }
+
+    /// As [`Self::of`]; adds what is written to `of_table` as well.
+    pub(crate) fn of_table(
+        file: Box<dyn WritableFile>,
+        meter: &Arc<Meter>,
+        of_table: Option<Arc<AtomicU64>>,
+    ) -> Box<dyn WritableFile> {
+        Box::new(Self {
+            file,
+            meter: meter.clone(),
+            of_table,
+        })
     }
 }
 
 impl WritableFile for MeteredWriter {
     fn append(&mut self, data: &[u8]) -> Result<()> {
         self.meter.while_writing(|| self.file.append(data))?;
-        self.meter.wrote(data.len() as u64);
+        let bytes = data.len() as u64;
+        self.meter.wrote(bytes);
+        if let Some(of_table) = &self.of_table {
+            of_table.fetch_add(bytes, Ordering::Relaxed);
+        }
         Ok(())
     }
 

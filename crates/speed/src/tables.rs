@@ -10,7 +10,6 @@ use crate::meter::{Meter, Metered, MeteredWriter};
 use crate::placement::{Facts, LogTime, Move, Placement};
 use crate::pointer::{Pointer, Policy};
 use crate::yielding::Yielding;
-use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Clock, RandomAccessFile, WritableFile};
 use std::collections::BTreeMap;
@@ -364,10 +363,7 @@ impl SpeedTables {
             }
             None => file,
         };
-        Box::new(CountedWriter {
-            file: MeteredWriter::of(file, &self.here),
-            of_table: of_table.unwrap_or_default(),
-        })
+        MeteredWriter::of_table(file, &self.here, of_table)
     }
 
     /// A file of the directory whose reads are timed.
@@ -389,58 +385,6 @@ impl SpeedTables {
 /// The number in the name of a table.
 fn number_of(path: &Path) -> Option<u64> {
     path.file_stem()?.to_str()?.parse().ok()
-}
-
-/// A table that is written.
-struct CountedWriter {
-    file: Box<dyn WritableFile>,
-    /// Bytes written of this table.
-    of_table: Arc<AtomicU64>,
-}
-
-impl WritableFile for CountedWriter {
-    fn append(&mut self, data: &[u8]) -> Result<()> {
-        self.file.append(data)?;
-        let bytes = data.len() as u64;
-        self.of_table.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.file.sync()
-    }
-
-    fn expect_sync(&mut self) {
-        self.file.expect_sync();
-    }
-
-    fn len(&self) -> u64 {
-        self.file.len()
-    }
-
-    fn write_back(&mut self, offset: u64, len: u64) -> Result<()> {
-        self.file.write_back(offset, len)
-    }
-
-    fn write_back_strictly(&mut self, offset: u64, len: u64) -> Result<()> {
-        self.file.write_back_strictly(offset, len)
-    }
-
-    fn truncate(&mut self, len: u64) -> Result<()> {
-        self.file.truncate(len)
-    }
-
-    fn preallocate(&mut self, len: u64) {
-        self.file.preallocate(len);
-    }
-
-    fn close(&mut self) -> Result<()> {
-        self.file.close()
-    }
-
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
 }
 
 #[cfg(test)]

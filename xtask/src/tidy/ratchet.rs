@@ -30,7 +30,7 @@ const CEILINGS: [(&str, usize); 6] = [
     ("shared fields", 71),
     ("long functions", 60),
     ("calls upwards", 0),
-    ("bare comments", 180),
+    ("bare comments", 173),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;

@@ -9,7 +9,7 @@ use crate::core::{
     CompactionProgress, DbState, FamilySettings, Lsm, Place, ShortDirs, panicked, settle_move,
 };
 use crate::options::CompactionStyle;
-use crate::picker::{CompactionPlan, RunningCompaction, pick};
+use crate::picker::{CompactionPlan, pick};
 use spanlith_base::{Error, ErrorKind, Result, Severity};
 use spanlith_pace::Change;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,7 +67,7 @@ impl<'a> Compactor<'a> {
     pub(super) fn run_begun(&self, job: CompactionJob) {
         let mut result = self.run_caught(&job);
         if result.as_ref().is_err_and(is_mismatch) {
-            // What was written contradicts what was read: once may be a fault of the memory.
+            // The outputs contradict the inputs: once may be a fault of the memory.
             let again = self.run_caught(&job);
             result = again.map_err(|e| match is_mismatch(&e) {
                 true => e.with_severity(Severity::Fatal),
@@ -207,15 +207,7 @@ impl<'a> Compactor<'a> {
             file.being_compacted.store(true, Ordering::Relaxed);
         }
         let now = self.lsm.c.env.clock.monotonic_nanos();
-        let (smallest, largest) = plan.user_key_range(&f.family.comparator);
-        let range = RunningCompaction {
-            id,
-            output_level: plan.output_level,
-            smallest,
-            largest,
-            input_levels: plan.inputs.iter().map(|i| i.0).collect(),
-            proximal: plan.proximal.clone(),
-        };
+        let range = plan.running(id, &f.family.comparator);
         let progress = Arc::new(CompactionProgress::new(
             id,
             level0_bytes(&plan, &f.settings),
@@ -250,7 +242,7 @@ impl<'a> Compactor<'a> {
         state.jobs.end_compaction();
         if let Some(f) = state.family_mut(job.family.id) {
             f.compaction.end(job.id);
-            // What went is not there any more, if it went.
+            // An input that went is not there any more, if it went.
             let left = f.version.files(0).iter();
             let stays = |n: u64| left.clone().any(|f| f.number == n);
             let mut inputs = job.plan.inputs.iter().filter(|i| i.0 == 0);

@@ -121,7 +121,7 @@ impl Deref for Secondary {
 fn adopt(lsm: &Lsm, newer: &Lsm) {
     let visible = newer.visible();
     debug_assert!(visible >= lsm.visible(), "W3");
-    // Whoever catches up holds the token of that; nothing is written here.
+    // The caller that catches up holds the token of that; nothing is written here.
     lsm.order.publish_alone(visible.max(lsm.visible()));
     let mut families = std::mem::take(&mut newer.state.lock().families);
     let mut replaced = Vec::new();

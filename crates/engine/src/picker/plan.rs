@@ -3,6 +3,7 @@
 //! A plan is data. The pickers make it, the job carries it out, the caller of both sets and clears
 //! the flags of the input files (C2).
 
+use super::RunningCompaction;
 use super::forced_cuts::ForcedCuts;
 use super::proximal::ProximalOutput;
 use crate::options::Temperature;
@@ -173,6 +174,19 @@ impl CompactionPlan {
             low.unwrap_or_default().to_vec(),
             high.unwrap_or_default().to_vec(),
         )
+    }
+
+    /// The plan as other picks see it while job `id` carries it out. Requires: at least one input file.
+    pub fn running(&self, id: u64, comparator: &Comparator) -> RunningCompaction {
+        let (smallest, largest) = self.user_key_range(comparator);
+        RunningCompaction {
+            id,
+            output_level: self.output_level,
+            smallest,
+            largest,
+            input_levels: self.inputs.iter().map(|i| i.0).collect(),
+            proximal: self.proximal.clone(),
+        }
     }
 }
 

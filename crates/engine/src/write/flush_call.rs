@@ -148,7 +148,7 @@ impl<'a> FlushCall<'a> {
             if !is_sealed && !Arc::ptr_eq(&mem, &f.mem) {
                 return Ok(false);
             }
-            // What failed runs again when it likes, and for whoever asks now.
+            // A job that failed runs again when it likes, and for a caller that asks now.
             if !wait_would_help(f) || state.jobs.are_over() || state.trouble.any().is_some() {
                 return Ok(true);
             }
@@ -196,7 +196,7 @@ impl<'a> FlushCall<'a> {
                 f.flush.request_now();
             }
         }
-        // Who asks does not wait for the next try.
+        // A caller that asks does not wait for the next try.
         state.trouble.release(None);
         let failed_before = state.trouble.failed_flushes;
         self.lsm.schedule(&mut state);

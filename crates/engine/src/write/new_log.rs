@@ -60,7 +60,7 @@ impl<'a> LogFactory<'a> {
                         .settings()
                         .options
                         .write_buffer_size;
-                    // What is reserved is nobody else's until the log is closed.
+                    // Reserved space is nobody else's until the log is closed.
                     file.preallocate((size + size / 10).min(PREALLOCATED_MAX));
                 }
                 file

@@ -96,7 +96,7 @@ impl LeaderState {
             }
             state
         };
-        // What is sealed first is due at once.
+        // The memtable that is sealed first is due at once.
         drop(mark(FlushTurn::list));
         let sealed = match filled.is_empty() {
             true => Ok(()),

@@ -219,17 +219,7 @@ impl Tree {
         }
         self.check_inputs(&plan);
         let id = self.next_file;
-        self.running.push((
-            RunningCompaction {
-                id,
-                output_level: plan.output_level,
-                smallest,
-                largest,
-                input_levels: plan.inputs.iter().map(|i| i.0).collect(),
-                proximal: plan.proximal.clone(),
-            },
-            plan,
-        ));
+        (self.running).push((plan.running(id, &Comparator::Bytewise), plan));
     }
 
     /// Inputs are cut cleanly, and nothing that overlaps is left out in the output level.

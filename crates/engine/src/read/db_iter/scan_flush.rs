@@ -99,11 +99,7 @@ impl DbIter {
     /// An entry of the mutable memtable was passed over: it is deleted, a deletion, or overwritten.
     #[cold]
     pub(super) fn note_hidden(&mut self) {
-        if let Some(scan) = &mut self.scan_flush
-            && scan.count()
-        {
-            // The counts since the last move to a place have done their work.
-            scan.since_seek = 0;
+        if self.scan_flush.as_mut().is_some_and(|scan| scan.count()) {
             self.end_scan_flush();
         }
     }
