@@ -15,6 +15,7 @@
 pub mod batch;
 pub mod batch_iter;
 pub mod compression;
+mod entry;
 mod framer;
 mod mem_logs;
 pub mod reader;
@@ -30,6 +31,7 @@ pub use batch::{
 };
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
 pub use compression::LogCompression;
+pub use entry::{ENTRY_OVERHEAD_MAX, batch_header, push_entry, push_entry_head};
 pub use mem_logs::MemLogs;
 pub use reader::{COMPRESSED_RECORD_MAX, CorruptionKind, LogReader, ReadEvent};
 pub use salvage::{Met, Salvaged, each_record, each_salvaged};

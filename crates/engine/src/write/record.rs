@@ -1,18 +1,16 @@
-//! The records of writes in the log, in the representation of batches.
+//! The records of writes in the log, in the representation of batches, whose bytes are `wal`'s business.
 //!
 //! A group is one record (W2), with a witness in front of it now and then (`core::witness`). The entry of a lone writer is put together in the log's own buffer.
 
 use crate::core::{LeaderState, Lsm, Payload, Request};
-use spanlith_base::keys::ValueType;
 use spanlith_base::sync::Group;
 use spanlith_base::{Result, SequenceNumber};
-use spanlith_wal::{BATCH_HEADER_SIZE, LogWriter};
+use spanlith_wal::{
+    BATCH_HEADER_SIZE, ENTRY_OVERHEAD_MAX, LogWriter, batch_header, push_entry, push_entry_head,
+};
 
 /// Largest value that goes into the log by way of the short form of a record.
 const SHORT_MAX: usize = 4096;
-
-/// Most bytes of an entry besides key and value: tag, family id and two lengths.
-const ENTRY_OVERHEAD_MAX: usize = 16;
 
 impl LeaderState {
     /// One log record for one writer.
@@ -89,44 +87,6 @@ impl LeaderState {
     }
 }
 
-/// Returns what a batch begins with.
-#[inline]
-fn batch_header(base: SequenceNumber, count: u32) -> [u8; BATCH_HEADER_SIZE] {
-    let mut header = [0u8; BATCH_HEADER_SIZE];
-    header[..8].copy_from_slice(&base.to_le_bytes());
-    header[8..].copy_from_slice(&count.to_le_bytes());
-    header
-}
-
-/// Appends one entry in the representation of a batch.
-#[inline]
-pub(super) fn push_entry(to: &mut Vec<u8>, cf: u32, kind: ValueType, key: &[u8], value: &[u8]) {
-    if cf == 0 && key.len() < 0x80 {
-        to.extend_from_slice(&[kind as u8, key.len() as u8]);
-    } else if cf == 0 {
-        to.push(kind as u8);
-        push_varint(to, key.len());
-    } else {
-        to.push(family_tag(kind));
-        push_varint(to, cf as usize);
-        push_varint(to, key.len());
-    }
-    to.extend_from_slice(key);
-    if kind_has_value(kind) {
-        push_varint(to, value.len());
-        to.extend_from_slice(value);
-    }
-}
-
-#[inline]
-fn push_varint(to: &mut Vec<u8>, mut v: usize) {
-    while v >= 0x80 {
-        to.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    to.push(v as u8);
-}
-
 /// Adds the record of one request, which is all of its group.
 #[inline]
 fn log_request(
@@ -198,27 +158,9 @@ fn log_large(log: &mut LogWriter, header: &[u8], r: &Request<'_>) -> Result<()> 
     };
     let mut head = Vec::with_capacity(header.len() + ENTRY_OVERHEAD_MAX + key.len());
     head.extend_from_slice(header);
-    push_entry(&mut head, cf, kind, key, &[]);
-    if !kind_has_value(kind) {
+    push_entry_head(&mut head, cf, kind, key, value.len());
+    if kind.is_point_deletion() {
         return log.add_record(&head);
     }
-    // The length of the empty value is one byte.
-    head.pop();
-    push_varint(&mut head, value.len());
     log.add_record_parts(&[&head, value])
-}
-
-/// The tag of an update that names its family.
-fn family_tag(kind: ValueType) -> u8 {
-    match kind {
-        ValueType::Deletion => 0x04,
-        ValueType::Value => 0x05,
-        ValueType::Merge => 0x06,
-        ValueType::SingleDeletion => 0x08,
-        other => other as u8,
-    }
-}
-
-fn kind_has_value(kind: ValueType) -> bool {
-    matches!(kind, ValueType::Value | ValueType::Merge)
 }

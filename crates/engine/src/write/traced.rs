@@ -1,11 +1,10 @@
 //! Writes that are recorded in a trace: each as the batch of its caller, its sequence number 0.
 
-use super::record::push_entry;
 use super::two_phase::batch_of;
 use crate::core::{Mark, Payload, Tracing, TransactionWrite};
 use crate::trace::{Extension, Ticket, kinds, put_write_head};
 use spanlith_base::Result;
-use spanlith_wal::{BATCH_HEADER_SIZE, WriteBatch};
+use spanlith_wal::{BATCH_HEADER_SIZE, WriteBatch, push_entry};
 
 impl Tracing {
     /// Records a write as its call begins, unless its leader will.
