@@ -29,6 +29,7 @@
 )]
 
 pub mod blob;
+mod commit;
 mod compaction;
 mod core;
 mod db;

@@ -155,7 +155,8 @@ impl MemTable {
     ///
     /// # Panics
     /// If key or value have 4 GiB or more.
-    #[inline]
+    // Always: whether a lone writer pays for the call shall not depend on who else adds.
+    #[inline(always)]
     pub fn add(&self, seqno: SequenceNumber, kind: ValueType, key: &[u8], value: &[u8]) -> bool {
         debug_assert!(seqno <= spanlith_base::MAX_SEQUENCE, "B2: {seqno}");
         let added = self.tree_for(key).insert(seqno, kind, key, value);

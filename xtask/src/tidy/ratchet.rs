@@ -27,8 +27,8 @@ const SRC: &str = "crates/engine/src/";
 const CEILINGS: [(&str, usize); 6] = [
     ("impl Engine", 6),
     ("impl Lsm", 9),
-    ("shared fields", 71),
-    ("long functions", 60),
+    ("shared fields", 70),
+    ("long functions", 59),
     ("calls upwards", 0),
     ("bare comments", 173),
 ];

@@ -1,16 +1,16 @@
 //! The shared state of an open database.
 
-use super::leadership::Leadership;
 use super::lsm::{Components, Lsm, LsmParts};
 use super::options_file::{OptionsFiles, OptionsWriter};
 use super::spare::SpareMemory;
-use super::state::{DbState, LeaderState, rank};
+use super::state::{DbState, LeaderState, Leadership, rank};
 use super::transactions::Transactions;
-use super::{LogRetirement, Outstanding, Request, Tracing};
+use super::{LogRetirement, Outstanding, Payload, Tracing};
+use crate::commit::CommitPipeline;
 use crate::options::DbOptions;
-use spanlith_base::sync::{GroupQueue, Mutex};
+use spanlith_base::sync::Mutex;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// An open database: its trees, and the way that writes take into them.
@@ -19,10 +19,8 @@ pub(crate) struct Engine {
     lsm: Lsm,
     /// The OPTIONS files, and the order in which they are written.
     pub options_files: OptionsFiles,
-    pub queue: GroupQueue<Request<'static>>,
-    /// Followers that still insert their own batches. Set by the leader before it releases them,
-    /// counted down with Release, awaited with Acquire.
-    pub apply_left: AtomicUsize,
+    /// The queue of writers.
+    pub pipeline: CommitPipeline<Payload<'static>>,
     /// Says what transactions share.
     pub transactions: Transactions,
     /// Held by who resumes after an error.
@@ -34,7 +32,7 @@ pub(crate) struct Engine {
     pub tracing: Tracing,
     /// Asynchronous requests, from the first one on.
     pub requests: OnceLock<Arc<dyn Outstanding>>,
-    /// Dropped behind all that holds memtables.
+    /// Dropped after all that holds memtables.
     #[expect(dead_code, reason = "does its work when it is dropped")]
     spare: SpareMemory,
 }
@@ -63,11 +61,10 @@ impl Engine {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             lsm: Lsm::new(c, parts, state, options, me.clone()),
             options_files: OptionsFiles::default(),
-            queue: GroupQueue::new(),
-            apply_left: AtomicUsize::new(0),
+            pipeline: CommitPipeline::new(),
             transactions: Transactions::new(clock),
             resume_token: Mutex::new(rank::RESUME, ()),
-            leader: Leadership::new(leader, in_flight),
+            leader: Leadership::new(rank::LEADER, leader, in_flight),
             ingestions: AtomicU64::new(0),
             spare,
             tracing: Tracing::default(),

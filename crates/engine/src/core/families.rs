@@ -331,7 +331,7 @@ impl<'a> FamilyChanges<'a> {
         state.jobs.forget_family(family.id);
         let set = lsm.families.load().without(family.id);
         lsm.families.replace(Arc::new(set));
-        self.leader.publish_generation(&leader);
+        self.leader.publish_generation(leader.generation);
         if let Some(f) = &removed {
             for (_, file) in f.version.file_iter() {
                 file.mark_obsolete();

@@ -23,7 +23,6 @@ mod history;
 mod identity;
 mod install;
 mod jobs;
-mod leadership;
 mod level0_shape;
 mod lifecycle;
 mod log_files;
@@ -75,7 +74,6 @@ mod write_times;
 
 pub(crate) use history::StatsHistory;
 pub use history::StatsSlice;
-pub(crate) use leadership::Leadership;
 pub(crate) use level0_shape::{count_reads, plan_shape};
 pub(crate) use log_files::FollowedLog;
 pub use log_files::LogFile;
@@ -135,7 +133,8 @@ pub(crate) use settings::{
 };
 pub(crate) use stall::{Throttle, ThrottleSettings};
 pub(crate) use state::{
-    DbState, FamilyState, Immutable, LeaderState, MemSlot, PreparedSection, rank, slot_of,
+    DbState, FamilyState, Immutable, LeaderState, Leadership, MemSlot, PreparedSection, rank,
+    slot_of,
 };
 pub(crate) use state_mutex::StateMutex;
 pub(crate) use stats::{

@@ -1,7 +1,8 @@
 //! One write call on its way through the pipeline.
 
+use crate::commit::{self, Entries};
 use spanlith_base::coding::varint_len;
-use spanlith_base::{Error, SequenceNumber, ValueType};
+use spanlith_base::{SequenceNumber, ValueType};
 
 /// Describes what is written.
 #[derive(Clone, Copy)]
@@ -70,9 +71,8 @@ pub(crate) enum Mark<'a> {
     RolledBack(&'a [u8]),
 }
 
-impl Payload<'_> {
-    /// Number of sequence numbers it takes.
-    pub(crate) fn count(&self) -> u32 {
+impl Entries for Payload<'_> {
+    fn count(&self) -> u32 {
         match self {
             Self::One { .. } => 1,
             Self::Batch { count, .. } => *count,
@@ -80,33 +80,29 @@ impl Payload<'_> {
         }
     }
 
-    /// Number of updates in its part of the log.
     #[inline]
-    pub(crate) fn log_count(&self) -> u32 {
+    fn log_count(&self) -> u32 {
         match self {
             Self::Transaction(t) => t.log_count,
             plain => plain.count(),
         }
     }
 
-    /// Number of calls it stands for.
     #[inline]
-    pub(crate) fn calls(&self) -> u32 {
+    fn calls(&self) -> u32 {
         match self {
             Self::Batch { calls, .. } => *calls,
             Self::One { .. } | Self::Transaction(_) => 1,
         }
     }
 
-    /// Returns whether it may only join those that are checked, too.
     #[inline]
-    pub(crate) fn is_checked(&self) -> bool {
+    fn is_checked(&self) -> bool {
         matches!(self, Self::Transaction(t) if !t.read.is_empty())
     }
 
-    /// Bytes of the batch it is, or would be.
     #[inline]
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         match self {
             Self::One {
                 cf,
@@ -138,15 +134,4 @@ fn lengths(cf: u32, key: &[u8], value: Option<&[u8]>) -> usize {
 }
 
 /// A write and its outcome.
-pub(crate) struct Request<'a> {
-    pub payload: Payload<'a>,
-    pub sync: bool,
-    pub disable_wal: bool,
-    pub no_slowdown: bool,
-    /// `LeaderState::generation` when its families were checked.
-    pub generation: u64,
-    /// First sequence number; set by the leader.
-    pub seqno: SequenceNumber,
-    /// Set by the leader; `None` is success.
-    pub error: Option<Error>,
-}
+pub(crate) type Request<'a> = commit::Request<Payload<'a>>;

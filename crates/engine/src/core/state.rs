@@ -8,6 +8,7 @@ use super::{
     CompactionTurn, Company, CurrentLog, Family, FamilySettings, FlushTurn, Jobs, KeptTimes,
     Lifecycle, LogList,
 };
+use crate::commit;
 use crate::listener::FlushReason;
 use crate::options::{CfOptions, DbOptions, seconds_to_next_off_peak};
 use crate::picker::{PickerInput, needs_compaction};
@@ -380,6 +381,9 @@ pub(crate) struct LeaderState {
     /// Memtables that are sealed and not told. The thread that seals lets go of leadership before he tells: listeners may want it.
     pub untold: Vec<Sealed>,
 }
+
+/// The right to order writes, and what it guards.
+pub(crate) type Leadership = commit::Leadership<LeaderState>;
 
 impl LeaderState {
     /// Where the slot of a family is.

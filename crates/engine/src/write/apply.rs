@@ -117,7 +117,7 @@ impl Memtables for Single<'_> {
 }
 
 /// A follower's, found through the superversions.
-pub(super) struct Published<'a> {
+pub(crate) struct Published<'a> {
     pub engine: &'a Engine,
     pub last: Option<(u32, Arc<MemTable>)>,
 }

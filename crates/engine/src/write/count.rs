@@ -2,6 +2,7 @@
 //! that wait or are measured.
 
 use super::measured::Measured;
+use crate::commit::Entries;
 use crate::core::{DbCounters, Lsm, Part, Parts, Payload, Reporter, StallCondition, WaitCause};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};

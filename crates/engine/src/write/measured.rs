@@ -2,7 +2,7 @@
 //!
 //! A write that nobody measures and that waits for nothing never comes here.
 
-use crate::core::{Engine, Part, Parts};
+use crate::core::{Part, Parts};
 use spanlith_base::stats::Statistics;
 
 /// A write that is measured.
@@ -24,34 +24,5 @@ impl Measured<'_> {
     /// Returns what it is to fill as a leader; `None` if times are not wanted.
     pub(super) fn parts(&mut self) -> Option<&mut Parts> {
         self.began.is_some().then_some(&mut self.parts)
-    }
-}
-
-/// Times the stages of a group, for its leader.
-pub(super) struct Stages<'a> {
-    engine: &'a Engine,
-    /// When the stage began; `None` if nobody wants to know.
-    since: Option<u64>,
-    parts: Option<&'a mut Parts>,
-}
-
-impl<'a> Stages<'a> {
-    pub(super) fn begin(engine: &'a Engine, parts: Option<&'a mut Parts>) -> Self {
-        Self {
-            engine,
-            since: parts
-                .is_some()
-                .then(|| engine.c.env.clock.monotonic_nanos()),
-            parts,
-        }
-    }
-
-    /// Ends a stage and begins the next.
-    pub(super) fn end(&mut self, part: Part) {
-        if let (Some(parts), Some(since)) = (&mut self.parts, self.since) {
-            let now = self.engine.c.env.clock.monotonic_nanos();
-            parts.add(part, now.saturating_sub(since));
-            self.since = Some(now);
-        }
     }
 }

@@ -6,6 +6,7 @@
 use super::WriteOptions;
 use super::count::WriteWaits;
 use super::room::no_room;
+use crate::commit::Entries;
 use crate::core::{Family, Lsm, PaceControl, Payload, WaitCause};
 use spanlith_base::{Error, ErrorKind, Result, sync};
 use spanlith_wal::{BatchIter, BatchOp};

@@ -15,7 +15,7 @@ const SLICE: Duration = Duration::from_millis(1);
 
 /// How far a leader is with making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(crate) enum Room {
     /// There is some.
     Made,
     /// Listeners are to hear of something first.

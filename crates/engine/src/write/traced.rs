@@ -1,6 +1,7 @@
 //! Writes that are recorded in a trace: each as the batch of its caller, its sequence number 0.
 
 use super::two_phase::batch_of;
+use crate::commit::Entries;
 use crate::core::{Mark, Payload, Tracing, TransactionWrite};
 use crate::trace::{Extension, Ticket, kinds, put_write_head};
 use spanlith_base::Result;

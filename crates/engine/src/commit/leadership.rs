@@ -9,10 +9,11 @@
 //! and publish alone. [`Leadership::lock_beside`] does not: its holder may only send off another group. A group in flight
 //! needs no lock of leadership to land, so that its end can be awaited under it.
 
-use super::LeaderState;
-use super::state::rank;
+use spanlith_base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spanlith_base::sync::{Condvar, Mutex, MutexGuard, thread};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Of the lock of those who wait for landings: a leaf.
+const RANK: u8 = 90;
 
 /// Time of a sync behind which sleeping is cheaper than spinning: some times what a sleep and its end take.
 const SLOW_SYNC_NANOS: u64 = 30_000;
@@ -20,10 +21,10 @@ const SLOW_SYNC_NANOS: u64 = 30_000;
 /// Rounds of spinning between two looks at the queue.
 const SPINS: u32 = 20;
 
-/// See the head of the module.
-pub(crate) struct Leadership {
-    state: Mutex<LeaderState>,
-    /// Copy of `LeaderState::generation` for those who are not leaders.
+/// See the head of the module. `L` is what it guards.
+pub(crate) struct Leadership<L> {
+    state: Mutex<L>,
+    /// Counts removals of families, for those who are not leaders.
     generation: AtomicU64,
     /// Groups in flight. Raised under the lock, lowered by whoever lands one: Release, paired with the Acquire of those who
     /// wait for it, so that what was applied is seen.
@@ -37,9 +38,9 @@ pub(crate) struct Leadership {
     most: u32,
 }
 
-impl Leadership {
+impl<L> Leadership<L> {
     /// `most`: groups that may be in flight; 0: as many as pay on this machine, `None`: one, as the log syncs by itself.
-    pub(crate) fn new(state: LeaderState, most: Option<u64>) -> Self {
+    pub(crate) fn new(rank: u8, state: L, most: Option<u64>) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let most = match most {
             None => 1,
@@ -48,10 +49,10 @@ impl Leadership {
             Some(n) => u32::try_from(n).unwrap_or(u32::MAX),
         };
         Self {
-            state: Mutex::new(rank::LEADER, state),
+            state: Mutex::new(rank, state),
             generation: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
-            waiting: Mutex::new(rank::LEAF, 0),
+            waiting: Mutex::new(RANK, 0),
             landed: Condvar::new(),
             sync_nanos: AtomicU64::new(0),
             most,
@@ -69,7 +70,7 @@ impl Leadership {
 
     /// Leads, with no group in flight.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, LeaderState> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, L> {
         let leader = self.state.lock();
         if self.in_flight() != 0 {
             self.await_landings(0);
@@ -78,13 +79,13 @@ impl Leadership {
     }
 
     /// As [`Self::lock`] if nobody leads and no group is in flight.
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, LeaderState>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, L>> {
         let leader = self.state.try_lock()?;
         (self.in_flight() == 0).then_some(leader)
     }
 
     /// Leads while groups may be in flight.
-    pub(crate) fn lock_beside(&self) -> MutexGuard<'_, LeaderState> {
+    pub(crate) fn lock_beside(&self) -> MutexGuard<'_, L> {
         self.state.lock()
     }
 
@@ -96,8 +97,8 @@ impl Leadership {
 
     /// A family was removed. Release: a caller that reads the new number before it looks for the family does not find it. A
     /// request with the old one is checked once more. Requires: the lock.
-    pub(crate) fn publish_generation(&self, leader: &LeaderState) {
-        self.generation.store(leader.generation, Ordering::Release);
+    pub(crate) fn publish_generation(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Release);
     }
 
     /// Groups that may be in flight.
