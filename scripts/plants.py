@@ -52,8 +52,9 @@ PLANTS = [
     ("logs are retired before the flush is recorded", ENGINE + "flush/job.rs",
      "        let done = &mut self.done;\n        let installed = lsm.log_and_apply_all(edits, |state| {",
      "        self.plant();\n        let done = &mut self.done;\n        let installed = lsm.log_and_apply_all(edits, |state| {"),
-    ("a write is visible before it is in the memtable", ENGINE + "write/pipeline.rs",
-     "        // Apply.\n", "        self.visible.store(next - 1, Ordering::Release);\n"),
+    ("a write is visible before it is in the memtable", ENGINE + "commit/pipeline.rs",
+     "    let inserting = stages.begin_inserts();\n",
+     "    order.finish(ticket);\n    let inserting = stages.begin_inserts();\n"),
     ("the search for a restart point ends one too far", "crates/table/src/block/seek.rs",
      "Ok(range.start.saturating_sub(1))", "Ok(range.start.min(self.num_restarts() - 1))"),
     ("a replayed batch loses its last entry", ENGINE + "recovery/plain.rs",
@@ -170,8 +171,8 @@ EXTRA = {
 
 # Plants as switches: number, file, and what stands there instead; `ON` is whether the plant is switched on.
 SWITCHES = [
-    (13, ENGINE + "write/pipeline.rs", "        // Apply.\n",
-     "        if ON {\n            self.visible.store(next - 1, Ordering::Release);\n        }\n"),
+    (13, ENGINE + "commit/pipeline.rs", "    let inserting = stages.begin_inserts();\n",
+     "    if ON {\n        order.finish(ticket);\n    }\n    let inserting = stages.begin_inserts();\n"),
     (14, "crates/table/src/block/seek.rs", "Ok(range.start.saturating_sub(1))",
      "Ok(if ON { range.start.min(self.num_restarts() - 1) } else { range.start.saturating_sub(1) })"),
     (16, ENGINE + "recovery/replay.rs", "if !self.continues(&o));",
