@@ -13,6 +13,8 @@ mod covered_bytes;
 mod current_log;
 mod directories;
 mod disk_watch;
+#[cfg(test)]
+mod double;
 mod engine;
 mod families;
 mod family;

@@ -250,8 +250,11 @@ fn wants_more(f: &FamilyState) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::double::Double;
+    use super::super::gate;
     use super::*;
     use crate::Db;
+    use crate::options::{CfOptions, DbOptions};
     use spanlith_env::{Env, Executor, MemFs};
 
     /// A close waited for no compaction any more once a flush had panicked.
@@ -289,5 +292,108 @@ mod tests {
             jobs.end_flush();
             assert!(jobs.are_over() && state.trouble.refuses());
         }
+    }
+
+    fn trees(names: &[&str]) -> Arc<Double> {
+        Double::new(&DbOptions::new(), names, &CfOptions::new())
+    }
+
+    const FOUR_FILES: &str = "L0 1 a..z 1MB\nL0 2 a..z 1MB\nL0 3 a..z 1MB\nL0 4 a..z 1MB";
+
+    #[test]
+    fn a_sealed_memtable_is_flushed_by_one_job() {
+        let double = trees(&["default", "other"]);
+        double.schedule();
+        assert_eq!(double.run(), [""; 0], "nothing is due");
+        double.seal(1);
+        double.seal(1);
+        double.schedule();
+        assert_eq!(double.state().jobs.flushes(), 1);
+        assert_eq!(double.run(), ["flush other"]);
+        assert_eq!(double.state().jobs.flushes(), 0);
+        // The body of the job ends the turn of the family; this one does not.
+        double.seal(1);
+        assert_eq!(double.run(), [""; 0], "its turn is not over");
+        double.state().family_mut(1).unwrap().flush.abandon();
+        double.schedule();
+        assert_eq!(double.run(), ["flush other"]);
+    }
+
+    #[test]
+    fn flushes_of_all_families_at_once_are_one_job() {
+        let options = DbOptions::new().atomic_flush(true);
+        let double = Double::new(&options, &["default", "other"], &CfOptions::new());
+        double.seal(1);
+        double.seal(0);
+        assert_eq!(double.run(), ["flush default"]);
+    }
+
+    #[test]
+    fn nothing_is_queued_while_work_is_paused_or_held_back() {
+        let double = trees(&["default"]);
+        double.state().jobs.pause();
+        double.seal(0);
+        double.install(0, FOUR_FILES);
+        assert_eq!(double.run(), [""; 0], "paused");
+        assert!(double.state().jobs.unpause());
+        double.schedule();
+        assert_eq!(double.run(), ["flush default", "compact Some(0)"]);
+    }
+
+    #[test]
+    fn an_installed_version_that_is_due_is_compacted_once() {
+        let double = trees(&["default"]);
+        double.install(0, "L0 1 a..z 1MB");
+        assert_eq!(double.run(), [""; 0], "one file is not enough");
+        double.install(0, FOUR_FILES);
+        double.schedule();
+        assert_eq!(double.state().jobs.compactions_queued(), 1);
+        assert_eq!(double.run(), ["compact Some(0)"]);
+    }
+
+    #[test]
+    fn one_compaction_is_queued_for_two_trees_and_the_next_when_it_asks() {
+        let double = trees(&["default", "other"]);
+        double.install(0, FOUR_FILES);
+        double.install(1, FOUR_FILES);
+        assert_eq!(double.state().jobs.compactions_queued(), 1);
+        assert_eq!(double.run(), ["compact Some(0)"]);
+        {
+            let mut state = double.state();
+            state.jobs.start_compaction();
+            state.jobs.end_compaction();
+        }
+        double.schedule();
+        assert_eq!(double.run(), ["compact Some(1)"]);
+    }
+
+    #[test]
+    fn without_automatic_compactions_a_due_tree_is_left() {
+        let families = CfOptions::new().disable_auto_compactions(true);
+        let double = Double::new(&DbOptions::new(), &["default"], &families);
+        double.install(0, FOUR_FILES);
+        assert_eq!(double.run(), [""; 0]);
+    }
+
+    #[test]
+    fn installed_versions_close_the_gate_of_writers_and_open_it() {
+        let double = trees(&["default"]);
+        let files = |n: u32| {
+            (1..=n)
+                .map(|i| format!("L0 {i} a..z 1MB\n"))
+                .collect::<String>()
+        };
+        let bits = |double: &Double| {
+            let gate = &double.lsm().gate;
+            (gate.has(gate::DELAY), gate.has(gate::STOP))
+        };
+        double.install(0, &files(19));
+        assert_eq!(bits(&double), (false, false));
+        double.install(0, &files(20));
+        assert_eq!(bits(&double), (true, false), "slow down");
+        double.install(0, &files(36));
+        assert_eq!(bits(&double), (false, true), "stop");
+        double.install(0, &files(3));
+        assert_eq!(bits(&double), (false, false));
     }
 }
