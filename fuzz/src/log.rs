@@ -117,7 +117,7 @@ fn batch(rep: &[u8]) {
             Err(_) => steps = rep.len(),
         }
     }
-    // What was rebuilt is a batch.
+    // The result is a batch.
     let count = copy.iter().map(|i| i.filter(|e| e.is_ok()).count());
     assert!(count.is_ok_and(|n| n >= copy.count() as usize));
 }

@@ -171,7 +171,7 @@ impl<V> Shard<V> {
             self.remove(at, gone);
         }
         let pinned = Arc::strong_count(&value) > 1;
-        // What can never fit does not push others out.
+        // An entry that can never fit does not push others out.
         let fits =
             (charge <= self.capacity || pinned && !self.strict) && self.make_room(charge, gone);
         if !fits && (self.strict || !pinned) {

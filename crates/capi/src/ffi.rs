@@ -203,7 +203,7 @@ pub(crate) unsafe fn report<T>(
     default: T,
     body: impl FnOnce() -> Result<T>,
 ) -> T {
-    // What a panic may leave half done is the engine's, which poisons or repairs it; the body's own
+    // State that a panic may leave half done is the engine's, which poisons or repairs it; the body's own
     // values are gone.
     let error = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return value,

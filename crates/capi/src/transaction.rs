@@ -190,7 +190,7 @@ c_api! {
         cnt: *mut usize,
     ) -> *mut *mut rocksdb_transaction_t {
         let cf = &(*txn_db).base.cf;
-        // What cannot be read can be decided by nobody; the next open says so.
+        // Nobody can decide a transaction that cannot be read; the next open says so.
         let all = (*txn_db).prepared.all(|| cf.db().prepared_transactions().unwrap_or_default());
         *cnt = all.len();
         if all.is_empty() {

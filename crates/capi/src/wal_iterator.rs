@@ -50,7 +50,7 @@ c_api! {
             let mut iterator = rocksdb_wal_iterator_t { changes, current: None, error: None };
             iterator.step();
             if iterator.error.as_ref().is_some_and(|e| e.kind() == ErrorKind::NotFound) {
-                // What lies before the logs is gone: it begins with what is there.
+                // Records before the logs are gone: it begins with those that are there.
                 iterator.step();
             }
             Ok(boxed(iterator))

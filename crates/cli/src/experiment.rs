@@ -198,7 +198,7 @@ impl Run {
 
     fn run(&self) -> anyhow::Result<ExitCode> {
         let chosen = self.chosen()?;
-        // Whether the files can be written is found out before the work.
+        // An output file that cannot be written is found out before the work.
         for file in [&self.json, &self.report].into_iter().flatten() {
             write_file(file, "")?;
         }

@@ -175,7 +175,7 @@ impl Kill {
         let seconds = start.elapsed().as_secs_f64();
         let report = seen.unwrap_or_default();
         if is_temporary && result.is_ok() {
-            // What cannot be deleted costs space only.
+            // A file that cannot be deleted costs space only.
             let _ = std::fs::remove_dir_all(&dir);
         }
         let mut out = std::io::stdout().lock();

@@ -15,7 +15,7 @@ pub(crate) fn main() -> Result<()> {
     db.sync()?;
     db.close()?;
 
-    // What was written is there again.
+    // The entry is there again.
     let items = Db::open(&dir)?.default_cf();
     assert_eq!(items.get("pear")?.as_deref(), Some(&b"green"[..]));
     items.db().clone().close()?;

@@ -289,7 +289,7 @@ impl LockTable {
                 Try::Got => return Ok(()),
                 Try::Blocked(blockers, expiry) => (blockers, expiry),
             };
-            // Whoever is woken again and again is never late.
+            // A waiter that is woken again and again is never late.
             is_over |= until.is_some_and(|until| self.clock.monotonic_nanos() >= until);
             if is_over {
                 return Err(Error::new(ErrorKind::TimedOut, "").with_subcode(SubCode::LockTimeout));
@@ -298,7 +298,7 @@ impl LockTable {
                 self.wait_for(owner.id, blockers, depth)?;
             }
             stripe.waiters += 1;
-            // Whoever holds it may run out of time before it lets go.
+            // Its holder may run out of time before it lets go.
             let wake = match (until, expiry) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -310,7 +310,7 @@ impl LockTable {
                     // Not below a moment, or a time that is just over would be asked for again and again.
                     let left = Duration::from_nanos(left).max(LEAST_WAIT);
                     let (stripe, is_late) = cell.released.wait_timeout(stripe, left);
-                    // What was waited, and not the clock, which may stand still.
+                    // The time that was waited decides, and not the clock, which may stand still.
                     is_over = is_late && wake == until;
                     stripe
                 }

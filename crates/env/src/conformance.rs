@@ -611,7 +611,7 @@ fn direct(fs: &dyn FileSystem, dir: &Path) {
         at = end;
         assert_eq!(file.len(), at as u64);
         if step % 2 == 1 {
-            // What was synced is there, and appends go on behind it.
+            // Synced bytes are there, and appends go on after them.
             file.sync().unwrap();
             assert_eq!(fs.size(&path).unwrap(), at as u64);
             assert!(get(fs, &path) == bytes[..at], "{step}");

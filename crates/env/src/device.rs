@@ -283,7 +283,7 @@ pub fn create_device_file(path: &Path, size: u64) -> Result<()> {
         _ => File::open(".")?.sync_all(),
     });
     filled.map_err(|e| {
-        // What was not finished is of no use; that it stays changes nothing about the error.
+        // A device that was not finished is of no use; that it stays changes nothing about the error.
         let _ = std::fs::remove_file(path);
         context(e)
     })

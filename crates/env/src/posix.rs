@@ -154,7 +154,7 @@ impl FileSystem for PosixFs {
     }
 
     fn unlink(&self, path: &Path) -> Result<Unlinked> {
-        // Whoever has it open keeps what it holds. If it cannot be opened, its contents go at once.
+        // Processes that have it open keep its contents. If it cannot be opened, its contents go at once.
         let _contents = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)

@@ -344,7 +344,7 @@ impl RateLimiter {
                 self.clock.sleep(pause);
                 state = self.state.lock();
                 state.is_refill_awaited = false;
-                // Whoever is left behind when this request is served takes over.
+                // A waiter that is left when this request is served takes over.
                 self.granted.notify_all();
             }
             // Requests leave their queue when they are served.

@@ -294,7 +294,7 @@ impl SstFileManager {
         self.start_in_child();
         let mut state = self.state.lock();
         if state.trash.is_empty() {
-            // What was not needed while there was no trash is not owed now.
+            // Time that was not needed while there was no trash is not owed now.
             state.last_tick_nanos = self.clock.monotonic_nanos();
             state.allowance = state.allowance.min(0);
         }

@@ -156,7 +156,7 @@ mod ring {
                         break;
                     }
                 }
-                // What the kernel took it finishes; leaving before would leave it writing.
+                // The kernel finishes the reads that it took; leaving before would leave it writing.
                 std::thread::yield_now();
             }
         }

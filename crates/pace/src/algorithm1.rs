@@ -122,7 +122,7 @@ impl Algorithm1 {
                 self.credit_bytes = left;
                 REFILL_NANOS
             }
-            // What was in hand is not taken off, as printed.
+            // The stock in hand is not taken off, as printed.
             None => (bytes as f64 / rate.max(1) as f64 * 1e9) as u64,
         };
         let sleep = sleep.saturating_add(behind);

@@ -208,7 +208,7 @@ fn make(rng: &SeededRng, plant: Option<Plant>) -> Result<History, String> {
         now.requests = shared.recorded();
         marks.push(now.clone());
     }
-    // What is still open is not closed: nobody does that when the power goes.
+    // Files that are still open are not closed: nobody does that when the power goes.
     let ops = shared.take_record();
     Ok(History { base, ops, marks })
 }

@@ -379,7 +379,7 @@ impl WritableFile for LogFile {
             Some(h) => h.ordinal,
             None => self.end,
         };
-        // What is in front of these pages must be durable, or a flush is needed anyway.
+        // The pages before these must be durable, or a flush is needed anyway.
         let is_alone = !self.pending.is_empty() && self.disk.is_durable_before(first);
         let synced = match is_alone {
             true => self.write_out(Durability::Durable),

@@ -118,7 +118,7 @@ fn judge(
     for other in others {
         other.join().unwrap();
     }
-    // What is left is part of the history, before and after the background has come to rest.
+    // The final contents are part of the history, before and after the background has come to rest.
     for _ in 0..2 {
         let last = round.client(99, rng.fork(), 0, Mix::SNAPSHOTS).run(2);
         events.extend(last.unwrap());

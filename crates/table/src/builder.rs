@@ -344,7 +344,7 @@ impl TableBuilder {
         if !self.block.is_empty() && (is_large || self.block_is_full(key.len(), value.len())) {
             self.cut_block(Some(key))?;
         }
-        // What is told by blocks waits as they do.
+        // Reports about blocks wait as they do.
         if self.held.is_none() {
             if self.index_wants_keys {
                 self.index.key_added(key, self.block.is_empty());

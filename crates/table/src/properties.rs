@@ -258,7 +258,7 @@ impl TableProperties {
         if !self.seqno_to_time_mapping.is_empty() {
             all.insert(TIME_MAP, self.seqno_to_time_mapping.clone());
         }
-        // What a collector adds replaces nothing.
+        // A property that a collector adds replaces nothing.
         for (name, value) in &self.user_collected {
             all.entry(name).or_insert_with(|| value.clone());
         }

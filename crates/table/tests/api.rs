@@ -158,7 +158,7 @@ fn the_summary_describes_the_file() {
         ..ReaderOptions::default()
     };
     let reader = open(bytes, options).unwrap();
-    // What blocks were before they were compressed only their writer knows.
+    // Only their writer knows the blocks as they were before compression.
     let mut written = summary.properties.clone();
     let trailers = 5 * written.num_data_blocks;
     let raw = std::mem::take(&mut written.uncompressed_data_size);

@@ -128,7 +128,7 @@ fn tables_with_timestamps_are_rebuilt_byte_for_byte() {
         };
         let mut read = entries.clone();
         if !persist {
-            // What was cut off reads as zeros.
+            // Bytes that were cut off read as zeros.
             for (key, _) in &mut read {
                 let len = key.len();
                 key[len - 16..len - 8].fill(0);

@@ -591,7 +591,7 @@ impl LogReader {
                     };
                     return Ok((found, start));
                 }
-                // What is left is a trailer.
+                // The rest is a trailer.
                 self.fill()?;
                 start = Some(self.position());
                 continue;

@@ -155,7 +155,7 @@ fn timestamps_stand_behind_keys_and_are_overwritten_in_place() {
             &(|_| Some(8usize)) as &dyn Fn(u32) -> Option<usize>,
             "Invalid argument: timestamp size mismatch",
         ),
-        // Whatever the families are, or that one is not known.
+        // The families may be any, or one may be unknown.
         (b"", &|_| Some(8), "Invalid argument: Timestamp is empty"),
         (b"", &|_| Some(0), "Invalid argument: Timestamp is empty"),
         (b"", &|_| None, "Invalid argument: Timestamp is empty"),

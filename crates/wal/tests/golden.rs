@@ -171,7 +171,7 @@ fn every_log_of_the_golden_databases_is_read_and_written_again_byte_for_byte() {
                     writer.add_timestamp_sizes(&found).unwrap();
                     writer.add_timestamp_sizes(&[(77, 0)]).unwrap();
                 }
-                // What is behind the new records of a recycled file.
+                // The bytes after the new records of a recycled file.
                 ReadEvent::OldRecord { .. } => assert!(reader.is_recycled()),
                 ReadEvent::Corruption { tail, .. } => {
                     assert!(tail && reader.is_recycled(), "{}", path.display());

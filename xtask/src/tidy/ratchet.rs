@@ -30,7 +30,7 @@ const CEILINGS: [(&str, usize); 6] = [
     ("shared fields", 70),
     ("long functions", 59),
     ("calls upwards", 0),
-    ("bare comments", 173),
+    ("bare comments", 0),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;

@@ -166,7 +166,7 @@ pub(super) fn allocate(len: usize) -> Option<Slot> {
     if let Some(slot) = take_listed(&mut lock(now), now, class) {
         return Some(slot);
     }
-    // What other threads gave back, before more is taken from the system: a cache is filled by one thread
+    // Slots that other threads gave back come before more is taken from the system: a cache is filled by one thread
     // and emptied by the next, and holds no more memory than it has entries.
     let others = |from: usize| (1..ARENAS).map(move |step| (from + step) % ARENAS);
     for other in others(now) {
@@ -218,7 +218,7 @@ fn take_listed(arena: &mut Arena, index: usize, class: usize) -> Option<Slot> {
 /// `slot` came from [`allocate`], is given back once, and nobody uses it any more.
 pub(super) unsafe fn free(slot: Slot) {
     if cfg!(debug_assertions) {
-        // Whoever still reads it shall not find what he looks for: address checkers do not know slots.
+        // A late reader shall not find what it looks for: address checkers do not know slots.
         // SAFETY: The slot is as long as it says, and the caller's.
         unsafe { slot.at.write_bytes(0xDB, slot.bytes as usize) };
     }

@@ -353,7 +353,7 @@ fn output_files_together_hide_from_every_snapshot_what_the_inputs_hid() {
         for t in &second {
             assert!(order(&t.smallest, &cut).is_ge(), "seed {seed:#x}");
         }
-        // What they do within the bounds.
+        // Their effect within the bounds.
         let user = |key: &[u8]| keys::user_key(key).to_vec();
         let out: Vec<Raw> = first
             .into_iter()

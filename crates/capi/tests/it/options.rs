@@ -352,7 +352,7 @@ fn read_options_reach_the_reads_they_are_for() {
         rocksdb_iter_seek_to_first(it);
         assert_eq!(rocksdb_iter_valid(it), 0);
         rocksdb_iter_destroy(it);
-        // What survives a crash of the process: for gets only.
+        // Entries that survive a crash of the process: for gets only.
         rocksdb_readoptions_set_read_tier(w.read, 2);
         assert_eq!(w.get(db, b"k").unwrap().unwrap(), b"v");
         let it = rocksdb_create_iterator(db, w.read);

@@ -63,7 +63,7 @@ impl Load {
         let start = Instant::now();
         let mut input = BufReader::with_capacity(256 << 10, input);
         let (mut batch, mut line) = (WriteBatch::new(), Vec::new());
-        // What is no input at all changes nothing and makes no database.
+        // An empty input changes nothing and makes no database.
         let mut ahead = input
             .read_until(b'\n', &mut line)
             .context("reading the input")?;

@@ -48,7 +48,7 @@ impl Arranged {
         let mut spans = Vec::new();
         for &log in logs {
             let (mut first, mut last) = (u64::MAX, 0);
-            // What a recovery dropped had its numbers given out once more.
+            // The numbers of records that a recovery dropped were given out once more.
             let cut = i.log_cuts.get(&log).copied().unwrap_or(u64::MAX);
             let read = each_record(fs, &path(log), log, &mut |offset, record| {
                 if offset < cut

@@ -111,7 +111,7 @@ pub fn mend(
     if is_short {
         manifest.add_record(&counters(i).encode())?;
     }
-    // What was written down about its size holds: empty edits take the place of lost ones.
+    // Its recorded size holds: empty edits take the place of lost ones.
     while is_short && manifest.next_offset() < i.manifest_bytes.saturating_add(LOST_MAX) {
         manifest.add_record(&VersionEdit::default().encode())?;
     }

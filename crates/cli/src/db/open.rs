@@ -616,7 +616,7 @@ impl Target {
                 let is_it = given
                     .as_ref()
                     .is_some_and(|(given, in_full)| match &recorded {
-                        // What is not recorded, the flag says.
+                        // The flag says what is not recorded.
                         Recorded::Guessed(_) => given == name(&user),
                         _ => objects::same(in_full, &user),
                     });

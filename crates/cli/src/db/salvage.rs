@@ -119,7 +119,7 @@ impl Salvage {
         for f in damaged.findings.iter().chain(report.problems()) {
             let kind = parse_file_name(&f.file);
             let is_manifest = matches!(kind, Some(FileKind::Manifest(_)));
-            // What the first finding about it explains need not be said again.
+            // A fact that the first finding about it explains need not be said again.
             if matches!(kind, Some(FileKind::Log(_))) || (is_manifest && !is_told) {
                 is_told |= is_manifest;
                 let at = f.offset.map_or(String::new(), |o| format!(" at {o}"));
@@ -247,7 +247,7 @@ impl Salvage {
             );
             let end = behind(gap.last.clone());
             let begin = last.map(behind);
-            // What fails there as well is told by what follows.
+            // A failure there is reported by the steps that follow.
             let _ = walk(rest, target, begin.as_deref(), Some(&end), lines)?;
             from = Some(end);
             self.miss(&text);
@@ -352,7 +352,7 @@ impl Trial {
             is_rewritten: mended.is_rewritten,
             broken,
             bytes,
-            // What this program does not know no other way helps against.
+            // No other way helps against a fault that this program does not know.
             refusal: refusal.filter(|e| e.contains("Corruption")),
         })
     }

@@ -157,7 +157,7 @@ fn rows(i: &Inventory) -> Vec<Row> {
             found
         }));
     }
-    // What the MANIFEST names and is not there.
+    // Files that the MANIFEST names and that are not there.
     for (n, (family, f)) in &tables {
         let name = tables::name(i, *n);
         let speed = i.tables_dir.as_ref().filter(|_| f.path_id == SPEED_PATH);

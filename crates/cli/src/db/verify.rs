@@ -202,7 +202,7 @@ pub fn check(i: &Inventory, scope: Scope<'_>, progress: &ProgressBar) -> VerifyR
     let _ = check_files(i, scope, &mut verifier);
     note_strangers(i, &mut verifier);
     let mut report = verifier.finish();
-    // What nobody may read is not known to be damaged.
+    // A file that nobody may read is not known to be damaged.
     for finding in &mut report.findings {
         if finding.grade == Grade::Damage && finding.what.contains("Permission denied") {
             finding.grade = Grade::Unchecked;

@@ -221,7 +221,7 @@ fn print_text(d: &Diagnosis, dir: &std::path::Path) -> std::io::Result<()> {
             other => paint.red(other.name()),
         };
         writeln!(out, "{word}: {}{at}: {}", paint.bold(&case.file), case.what)?;
-        // What is the same for several findings about one file is said once.
+        // Text that several findings about one file share is printed once.
         let next = d.cases.get(index + 1);
         if next.is_some_and(|n| {
             (&n.file, &n.stake, &n.way_out) == (&case.file, &case.stake, &case.way_out)

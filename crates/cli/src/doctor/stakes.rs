@@ -64,7 +64,7 @@ impl Behind {
             mark: None,
         };
         let mut visit = |_: u64, record: &[u8]| self.add_record(record);
-        // What cannot be read is not there to be counted.
+        // Contents that cannot be read are not there to be counted.
         let _ = search_records(&*file, &search, &mut visit);
     }
 

@@ -117,7 +117,7 @@ struct Remove(PathBuf);
 
 impl Drop for Remove {
     fn drop(&mut self) {
-        // What stays can be found by its name.
+        // A folder that stays can be found by its name.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

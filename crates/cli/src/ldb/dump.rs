@@ -200,7 +200,7 @@ impl Ldb {
         let mut bad = 0u64;
         for line in std::io::stdin().lock().split(b'\n') {
             let line = line?;
-            // What a dump prints at its end.
+            // A dump prints this at its end.
             if line.starts_with(b"Keys in range: ") || line.starts_with(b"Created bg thread 0x") {
                 continue;
             }

@@ -427,7 +427,7 @@ fn op_text(op: &BatchOp<'_>, values: bool, row: &mut String) {
             row.push_str(&format!("DELETE_RANGE({cf}) : 0x{begin} 0x{end} "));
         }
         BatchOp::BeginPrepare(kind) => {
-            // What the reference prints is whether the transaction was written before it was prepared.
+            // The reference prints whether the transaction was written before it was prepared.
             let unprepared = matches!(kind, PrepareKind::Unprepared);
             row.push_str(&format!("BEGIN_PREPARE({unprepared}) "));
         }

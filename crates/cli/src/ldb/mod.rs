@@ -144,7 +144,7 @@ pub fn run(args: Vec<String>) -> ExitCode {
         )),
     };
     let done = ldb.dispatch();
-    // What came before a failure is shown first.
+    // The output before a failure is shown first.
     let flushed = ldb.out.flush().map_err(Stop::from);
     match done.and(flushed) {
         Ok(()) => ExitCode::SUCCESS,
@@ -315,7 +315,7 @@ impl Ldb {
     /// Opens for writing, with the options of the command line.
     fn open_to_write(&self) -> Result<(Target, Cf), Stop> {
         let target = self.target()?;
-        // What is refused is refused before anything is made.
+        // Refusals come before anything is made.
         let changes = self.changes()?;
         let create = self.args.is("create_if_missing");
         if !create || target.db.join("CURRENT").exists() {

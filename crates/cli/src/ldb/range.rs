@@ -95,7 +95,7 @@ impl Groups {
         let end = key.iter().position(|b| *b == self.delimiter);
         let head = &key[..end.unwrap_or(key.len())];
         match &mut self.current {
-            // What has no name yet takes that of the next, as the reference does it.
+            // An entry without a name yet takes that of the next, as the reference does it.
             Some((group, count, bytes)) if group == head || group.is_empty() => {
                 *group = head.to_vec();
                 *count += 1;

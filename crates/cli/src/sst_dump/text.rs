@@ -108,7 +108,7 @@ pub fn properties(p: &TableProperties) -> Vec<(&'static str, String)> {
     let id = spanlith_table::unique_id::unique_id(&p.db_id, &p.db_session_id, p.orig_file_number);
     let has_id = !p.db_id.is_empty() && !p.db_session_id.is_empty() && p.orig_file_number > 0;
     let n = |n: u64| n.to_string();
-    // What a writer of tables says that knows no family.
+    // The value that a writer of tables records if it knows no family.
     let unknown = u64::from(i32::MAX.unsigned_abs());
     let family = p.column_family_id < u64::from(u32::MAX) && p.column_family_id != unknown;
     let (user_key, delta) = (

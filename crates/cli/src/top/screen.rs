@@ -79,7 +79,7 @@ pub fn lines(look: &Look, history: &History, paint: Paint, room: Room) -> Vec<St
         let title = "statistics, as last dumped to the info log";
         stats.insert(0, paint.bold(title));
     }
-    // What says least goes first when there is little room.
+    // The line that says least goes first when there is little room.
     let free = room.rows.saturating_sub(head.len());
     let mut over = (tree.len() + jobs.len() + complaints.len() + stats.len()).saturating_sub(free);
     let lists = [&mut stats, &mut jobs, &mut complaints, &mut tree];

@@ -124,7 +124,7 @@ fn tables_are_written_and_taken_in() {
     );
     assert_eq!(run(["db", "count", "--db", db]).ok(), "200\n");
 
-    // What cannot be a table leaves none, and what is none takes nothing in.
+    // An input that cannot be a table leaves none, and a file that is none takes nothing in.
     let none = temp.join("none.sst");
     let none = none.to_str().unwrap();
     for (input, want) in [

@@ -95,7 +95,7 @@ fn whatever_opening_refuses_or_drops_the_doctor_says_before() {
         for name in &names {
             let dir = temp.join(format!("{round} {name}"));
             copy_dir(&source, &dir);
-            // What was obsolete when the process was killed is gone after a close.
+            // Files that were obsolete when the process was killed are gone after a close.
             if !dir.join(name).exists() {
                 continue;
             }

@@ -149,7 +149,7 @@ fn a_delimiter_is_recorded_and_one_that_is_not_is_not_guessed() {
     assert_eq!(db("get", &dir, &["k"]).ok(), "a#:b#:c\n");
     db("flush", &dir, &[]).ok();
     assert_eq!(db("get", &dir, &["k"]).ok(), "a#:b#:c\n");
-    // What older releases wrote names no delimiter.
+    // Files of older releases name no delimiter.
     for (name, text) in contents(&dir) {
         if name.starts_with("OPTIONS-") {
             let text = String::from_utf8(text).unwrap();

@@ -31,7 +31,7 @@ fn every_benchmark_runs_and_reports() {
         let ops = r["ops"].as_u64().unwrap();
         let expected = match name {
             "fillsync" | "fill100K" | "deleterangerandom" => 2,
-            // What random keys left.
+            // The keys that random writes left.
             "readseq" | "readreverse" => ops,
             "flush" | "compact" | "waitforcompaction" | "stats" | "levelstats" | "sstables" => 1,
             // In calls of 32.
@@ -176,7 +176,7 @@ fn the_report_is_one_page_with_charts_and_numbers() {
     for part in ["http", "src=", "<link", "<script", "NaN", "inf\"", "url("] {
         assert!(!page.contains(part), "{part}");
     }
-    // What is opened is closed.
+    // All that is opened is closed.
     for tag in [
         "section", "div", "table", "svg", "details", "tr", "text", "p",
     ] {

@@ -71,7 +71,7 @@ fn every_refusal_of_the_engine_has_its_way_out() {
             for after in code.split(&format!("Error::{kind}(")).skip(1) {
                 let Some(text) = literal(after) else { continue };
                 let part = fixed(&text);
-                // What is put together from an option's name has a row of its own.
+                // A text that is put together from an option's name has a row of its own.
                 if part.len() < 4 {
                     continue;
                 }

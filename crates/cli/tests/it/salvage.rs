@@ -91,7 +91,7 @@ fn one_flipped_bit_of_the_manifest_costs_the_record_that_it_hits_not_the_databas
             "byte {at}: {entries} entries, {said}"
         );
     }
-    // What was written last once more: tables are added again and deleted again.
+    // The last edits once more: tables are added again and deleted again.
     for tail in [bytes.len() / 2, 512.min(bytes.len())] {
         let longer = [&bytes[..], &bytes[bytes.len() - tail..]].concat();
         std::fs::write(dir.join(name), longer).unwrap();

@@ -12,7 +12,7 @@ fn a_process_is_killed_and_nothing_it_acknowledged_is_lost() {
     let object: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&object["ok"], &object["kills"]), (&true.into(), &4.into()));
     assert!(object["acknowledged"].as_u64() > Some(0), "{out}");
-    // What it wrote is a database like any other, and is not written over.
+    // Its output is a database like any other, and is not written over.
     assert!(run(["db", "verify", "--db", dir]).ok().contains("ok"));
     let err = run(["stress", "kill", "--db", dir]).fails(2);
     assert!(err.contains("give --db a name that is free"), "{err}");

@@ -81,7 +81,7 @@ fn a_torn_end_is_told_and_damage_fails() {
     let dumped = run(["trace", "dump", &damaged]);
     assert_eq!(dumped.code, Some(1));
     assert!(dumped.out.contains("damage\toffset=362\t"), "{dumped:?}");
-    // What lies behind is shown, too.
+    // The records after it are shown, too.
     assert!(dumped.out.contains("\nend\t"), "{dumped:?}");
     assert!(dumped.err.contains("1 damaged record"), "{dumped:?}");
     assert_eq!(run(["trace", "check", &damaged]).code, Some(1));

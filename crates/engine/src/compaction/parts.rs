@@ -18,7 +18,7 @@ pub(super) fn at_once<P: Send>(
         let started: Vec<Started<'_, '_, P>> = others
             .iter_mut()
             .map(|part| {
-                // What a refused thread was to own would be gone: it gets its part when it is there.
+                // A part that was moved into a refused thread would be gone: the thread gets its part once it runs.
                 let (give, take) = sync_channel::<&mut P>(1);
                 let body = move || {
                     let _inside = callbacks::enter(callbacks::Place::Job);

@@ -91,7 +91,7 @@ impl<'a> Refit<'a> {
             }
             state = lsm.wait_changed(state);
         };
-        // Whoever deletes files leaves these alone now: neither edit would apply after the other.
+        // Deletions of files leave these alone now: neither edit would apply after the other.
         let held = version.files(level).iter();
         held.for_each(|f| f.set_being_compacted(true));
         state.jobs.set_refitting(true);
@@ -111,7 +111,7 @@ impl<'a> Refit<'a> {
         let held = version.files(self.level).iter();
         held.chain(moved_files)
             .for_each(|f| f.set_being_compacted(false));
-        // What is due was told without them.
+        // The compactions that are due were judged without them.
         lsm.install_superversion(&mut state, self.family.id);
         drop(state);
         lsm.state.notify_all();

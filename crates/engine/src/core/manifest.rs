@@ -190,7 +190,7 @@ impl Lsm {
             // Of every synced write but the first behind a switch of logs: no lock for it.
             return Ok(());
         };
-        // What is said of a log, and what is built on its records, must not outlive its name.
+        // Facts about a log, and all that is built on its records, must not outlive its name.
         self.settle_log_name(newest)?;
         if !self.c.options.track_and_verify_wals_in_manifest {
             if self.c.options.own.evidence {

@@ -159,7 +159,7 @@ impl<'a> OptionsWriter<'a> {
             Ok(None) if !new.says_something() => return Ok(()),
             Ok(None) => {}
             Ok(Some(old)) if old.db_id == self.components.db_id => {
-                // What a newer build wrote stays.
+                // A file that a newer build wrote stays.
                 new.version = new.version.max(old.version);
                 new.unknown = old.unknown;
             }

@@ -283,7 +283,7 @@ impl DbState {
         let counted = self.families.iter().filter(|f| gone(*f.0).is_none());
         let numbers = counted.map(|(_, f)| f.log_number);
         let needed = numbers.chain([self.min_prepared_log_without(&gone)]).min();
-        // What was said to be gone is gone: families that were idle then still name those logs.
+        // Logs that were said to be gone are gone: families that were idle then still name them.
         needed.unwrap_or(0).max(self.logs.kept())
     }
 

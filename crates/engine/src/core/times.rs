@@ -145,7 +145,7 @@ impl KeptTimes {
             let span = settings.options.preclude_last_level_data_seconds;
             known.max(after(span))
         });
-        // What a snapshot sees is more likely to be read than other data, and what lies in the last level
+        // Data that a snapshot sees is more likely to be read than other data, and data in the last level
         // stays there.
         let young = young.unwrap_or(MAX_SEQUENCE).min(oldest_snapshot);
         let proximal_after = match &plan.proximal {

@@ -38,7 +38,7 @@ impl WrittenBy {
         }
         for file in files {
             if let Err(e) = warm_table(family, file.number, stopping) {
-                // Who needs the block that failed is told.
+                // A reader that needs the block that failed meets the error itself.
                 let number = file.number;
                 log.warn(format_args!("table {number:06} is not cached: {e}"));
             }

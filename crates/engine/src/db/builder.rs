@@ -550,7 +550,7 @@ impl OpenBuilder {
             ));
         }
         if read_only {
-            // What concerns writers alone is not looked at, as in RocksDB.
+            // Options that concern writers alone are not looked at, as in RocksDB.
             let mut families = self.families.iter_mut();
             families.try_for_each(|f| f.prepare_for_reading(&self.options))?;
         } else {

@@ -145,7 +145,7 @@ impl Changes {
         loop {
             let (offset, end) = match open.reader.next_event()? {
                 ReadEvent::Record { offset, end } => (offset, end),
-                // What was read may be older than what is visible.
+                // The records that were read may be older than those that are visible.
                 ReadEvent::Eof | ReadEvent::Corruption { .. } if !is_fresh => {
                     is_fresh = true;
                     open.read_on(self.read_to)?;

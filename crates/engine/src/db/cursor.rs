@@ -172,7 +172,7 @@ impl Cursor {
             None => self.iter.as_ref().map_or(&[][..], |i| i.value()),
         };
         match self.family.times {
-            // What is too short was refused by the move.
+            // The move has refused a key that is too short.
             Some(_) => without_time(stored),
             None => stored,
         }
@@ -213,7 +213,7 @@ impl Cursor {
         if self.options.pin_data
             && let Some(kept) = self.kept.last_mut()
         {
-            // What was kept at the move had no value to lend.
+            // The entry that was kept at the move had no value to lend.
             kept.1 = i.value_pinned();
         }
         Ok(true)

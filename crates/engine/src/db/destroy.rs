@@ -170,7 +170,7 @@ mod tests {
         assert!(at("wal").exists());
         held.close().unwrap();
         fill();
-        // What is not of that kind stays where it is.
+        // A file that is not of that kind stays where it is.
         std::fs::write(at("first/000001.log"), "mine").unwrap();
         std::fs::write(at("wal/000001.sst"), "mine").unwrap();
         std::fs::write(at("second/000007.sst.trash"), "theirs").unwrap();

@@ -52,7 +52,7 @@ impl Secondary {
     pub(super) fn open(mut request: OpenRequest) -> Result<Self> {
         let seen = Seen::look(&request)?;
         let engine = open(&request)?;
-        // What does not exist is not made here, now or later.
+        // A file that does not exist is not made here, now or later.
         request.options.create_if_missing = false;
         Ok(Self {
             db: Db::from_engine(engine),

@@ -190,7 +190,7 @@ impl<'a> OptionsChange<'a> {
         let new = Arc::new(now.with_changes(changes)?);
         let (cf, table) = (CfOptions::default(), BlockBasedTableOptions::default());
         check_change((&now, &new), (&cf, &table), (&cf, &table))?;
-        // What parts keep for themselves. Readers may be closed: not under the state mutex.
+        // Parts keep copies for themselves. Readers may be closed: not under the state mutex.
         let io = &self.lsm.c.io;
         io.set_max_open_files(new.max_open_files);
         io.set_bytes_per_sync(new.bytes_per_sync, new.strict_bytes_per_sync);

@@ -184,7 +184,7 @@ mod tests {
             family.get(COMPATIBLE_KEY).unwrap().as_deref(),
             Some(&b"1"[..])
         );
-        // What the first tick counts is where the second begins.
+        // The second tick begins at the counts of the first.
         Reports::of(db.engine()).keep();
         assert_eq!(family.iter().count(), 2);
         for n in 0..5 {
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(first.increases["rocksdb.number.keys.written"], 5);
         db.close().unwrap();
 
-        // Whoever does not ask for it has it opened none the less.
+        // It is opened for callers that do not ask for it, too.
         let db = open(&fs, &clock, false);
         assert_eq!(names(&db), ["default", STATS_FAMILY]);
         Reports::of(db.engine()).keep();

@@ -104,7 +104,7 @@ impl<'a> Flusher<'a> {
             let flushed = catch_unwind(AssertUnwindSafe(flush));
             match flushed.unwrap_or_else(|panic| Err(panicked("flush", &*panic))) {
                 Ok(()) => self.lsm.work_succeeded(Place::Flush),
-                // What is left of a dropped family is of no use to anyone.
+                // The memtables of a dropped family are of no use to anyone.
                 Err(e) if e.kind() == ErrorKind::ColumnFamilyDropped => {}
                 Err(e) => {
                     self.failed(&picked, &e);
@@ -567,7 +567,7 @@ fn write_table(lsm: &Lsm, r: &TableRequest<'_>, path_id: u32) -> Result<Built> {
             times: times.clone(),
             ranges,
             history_low: match r.creation {
-                // What recovery writes is as it was.
+                // Tables of recovery stay as they were.
                 TableCreation::Recovery => Vec::new(),
                 _ => family.superversion.load().version.history_low.clone(),
             },
@@ -596,7 +596,7 @@ fn write_table(lsm: &Lsm, r: &TableRequest<'_>, path_id: u32) -> Result<Built> {
     options.counters = lsm.reporter.write_counters(r.creation);
     options.newest_key_time = now;
     match r.creation {
-        // What a log held may be of any age, and RocksDB does not tell when the table was made.
+        // Entries of a log may be of any age, and RocksDB does not say when the table was made.
         TableCreation::Recovery => options.file_creation_time = 0,
         _ => options.oldest_key_time = oldest,
     }

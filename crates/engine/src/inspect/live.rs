@@ -143,7 +143,7 @@ impl<'a> LiveCheck<'a> {
                 synced: 0,
                 written: live.written,
                 cut: live.cut,
-                // Whoever opened the database took what it could not read for a torn end.
+                // The open of the database took the part that it could not read for a torn end.
                 is_newest: true,
             };
             let before = verifier.findings();

@@ -84,7 +84,7 @@ fn who_is_past_his_time_is_robbed_unless_he_has_decided() {
     t.lock(&thief, (0, b"l"), LockMode::Exclusive, NOW).unwrap();
     assert!(is_busy(t.lock(&thief, (0, b"f"), LockMode::Exclusive, NOW)));
     assert!(late.is_robbed() && !late.decide() && !firm.is_robbed() && firm.decide());
-    // What was taken is not given back by who lost it.
+    // A lock that was taken over is not released by the owner that lost it.
     t.unlock(&late, (0, b"l"));
     assert_eq!(t.locked(0), 2);
 }

@@ -163,7 +163,7 @@ impl MergeOperator for BytesXor {
     fn full_merge(&self, _: &[u8], existing: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let mut out = existing.unwrap_or_default().to_vec();
         for operand in operands {
-            // What is missing counts as zero.
+            // A missing byte counts as zero.
             out.resize(out.len().max(operand.len()), 0);
             out.iter_mut().zip(*operand).for_each(|(o, b)| *o ^= b);
         }

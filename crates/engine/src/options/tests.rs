@@ -158,7 +158,7 @@ fn values_parse_and_fail_as_rocksdb_does() {
         ("max_bytes_for_level_multiplier", "+.5e1e2", "5.000000"),
         ("max_bytes_for_level_multiplier", "7.e+", "7.000000"),
         ("max_bytes_for_level_multiplier", "-INFinite", "-inf"),
-        // What is written of a large number is longer than most.
+        // The text of a large number is longer than most.
         (
             "max_bytes_for_level_multiplier",
             "4742843975160471364549467545955856705669938571904637503056182640964121790051778560",
@@ -607,7 +607,7 @@ fn every_row_round_trips_with_a_value_that_is_not_the_default() {
     cf.table_factory = "BlockBasedTable".to_string();
     let text = write_options_file(&db, &[("default".into(), cf.clone(), table.clone())]);
     let parsed = parse_options_file(&text).unwrap();
-    // What is never written keeps its default.
+    // An option that is never written keeps its default.
     let default = DbOptions::default();
     db.env = default.env;
     db.rate_limiter_bytes_per_sec = default.rate_limiter_bytes_per_sec;

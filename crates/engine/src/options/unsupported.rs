@@ -370,7 +370,7 @@ pub fn keep_known_objects(
         let is_object = CF_OBJECTS.contains(&row.name) && !is_of_rocksdb;
         let default = || (row.get)(&CfOptions::default());
         if is_object && now != before && now != default() && !cf_value(cf, row.name) {
-            // What an option printed is what it reads.
+            // An option reads its own printed text.
             let _ = (row.set)(cf, &before);
         }
     }
@@ -473,7 +473,7 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
         }
         "merge_operator" => MergeOperatorChoice::parse(&cf.merge_operator).is_some(),
         "memtable_factory" => id(&cf.memtable_factory).is_some_and(|id| {
-            // What is seen of them from outside is what iterators meet that begin at an end.
+            // Only iterators that begin at an end see them from outside.
             let kind = id.split(':').next();
             hashes_prefixes(id)
                 || matches!(

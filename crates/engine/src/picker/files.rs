@@ -179,7 +179,7 @@ impl Picking<'_> {
                 last += 1;
             }
         } else if output_level > 0 {
-            // Whatever is older than a file that sinks must sink with it.
+            // All files that are older than a file that sinks must sink with it.
             last = files.len() - 1;
         }
         files[first..=last].to_vec()

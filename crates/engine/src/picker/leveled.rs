@@ -703,7 +703,7 @@ impl Picking<'_> {
             return Some(CompactionPlan { reason, ..plan });
         }
         if level == 0 && !level0_move {
-            // Whatever overlaps, directly or through others, goes down together.
+            // Files that overlap, directly or through others, go down together.
             let sets = [&files[..]];
             let (low, high) = self.range(&sets);
             let all = self.overlapping(0, low, high);

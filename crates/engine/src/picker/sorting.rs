@@ -23,7 +23,7 @@ pub(crate) fn sort_all<T: Copy>(items: &mut [T], mut is_less: impl FnMut(&T, &T)
     if let Some(bits) = items.len().checked_ilog2() {
         divide(items, bits * 2, &mut is_less);
     }
-    // What is left are short runs in the right order; insertion keeps equal items as they are.
+    // The rest are short runs in the right order; insertion keeps equal items as they are.
     for end in 1..items.len() {
         let item = items[end];
         let mut at = end;

@@ -53,7 +53,7 @@ impl Script {
             "pick" => {
                 let picked = pick(&self.input(&d));
                 let needed = needs_compaction(&self.input(&d));
-                // What another style left in deeper levels is not looked for, and found all the same.
+                // Files that another style left in deeper levels are not looked for, and found all the same.
                 let is_fifo = self.options.style == CompactionStyle::Fifo;
                 assert!(
                     needed || picked.is_none() || is_fifo,

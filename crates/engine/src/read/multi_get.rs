@@ -217,7 +217,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         if let Some(observer) = self.scope.observer {
             self.count_levels(observer);
         }
-        // What no place decided is absent, or has operands without a base.
+        // A key that no place decided is absent, or has operands without a base.
         for n in each(self.open) {
             if visited.is_err() {
                 self.answer(n, Err(aborted()));

@@ -210,7 +210,7 @@ pub(super) fn unmake(request: &OpenRequest) {
         return;
     };
     if read_current(&request.env, dir).is_ok_and(|number| number == 1) {
-        // What stays is what a crash leaves of making a database.
+        // The files that stay are those that a crash leaves while a database is made.
         let _ = fs.delete(&dir.join(filenames::CURRENT_FILE));
         let _ = fs.delete(&dir.join(filenames::manifest_file_name(1)));
         let _ = fs.delete(&dir.join(filenames::IDENTITY_FILE));

@@ -355,7 +355,7 @@ fn newer_tables(engine: &Engine, x: &Explanation) -> Result<Vec<(PathBuf, u64, u
         if versions.iter().any(|v| v.locate(n).is_some()) || x.was_deleted(n) {
             continue;
         }
-        // What cannot be read is no proof; it is judged with all that is left over.
+        // A file that cannot be read is no proof; it is judged with all that is left over.
         if let Ok(Contents::Entries { largest, .. }) = contents(engine, n, &path)
             && largest > recovered
         {

@@ -50,7 +50,7 @@ impl Tasks {
             progress.opened += 1;
             if let Err(e) = result {
                 progress.error.get_or_insert(e);
-                // What nobody took yet needs no opening any more.
+                // Tables that nobody took yet need no opening any more.
                 let rest = self.next.swap(self.list.len(), Ordering::Relaxed);
                 progress.opened += self.list.len().saturating_sub(rest);
             }

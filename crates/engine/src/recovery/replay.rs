@@ -310,7 +310,7 @@ impl<'a> Replay<'a> {
         let mut reader = LogReader::new(file, number);
         let mut first = true;
         let cut = self.known.cuts.get(&number).copied();
-        // What an earlier recovery cut off was judged then.
+        // An earlier recovery has judged the part that it cut off.
         let synced = self.known.ends.get(&number).copied().unwrap_or(0);
         let synced = synced.min(cut.unwrap_or(u64::MAX));
         let mut judge = LogJudge::new(&engine.c.db_id, number, synced);
@@ -563,7 +563,7 @@ impl<'a> Replay<'a> {
         numbering.begin();
         let inserted = self.entries(&runs, log, (&mut numbering, &mut next));
         if self.policy == Policy::WritePrepared {
-            // What is prepared takes its numbers now.
+            // A prepared section takes its numbers now.
             for entries in sections.entries() {
                 for op in BatchIter::entries(entries) {
                     let op = op?;

@@ -314,7 +314,7 @@ fn traces_of_the_newer_release_read_the_same() {
     while let Some(record) = reader.next_record().unwrap() {
         let decoded = header.decode(&record).unwrap();
         match decoded {
-            // What the other test does not print.
+            // These are kinds that the other test does not print.
             TraceRecord::Query(Query::Write { batch }) if found.len() == 6 => {
                 assert!(batch.ends_with(b"\x03sum\x08\x01\0\0\0\0\0\0\0"));
                 found.push("merge".to_string());

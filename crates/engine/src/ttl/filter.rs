@@ -45,7 +45,7 @@ impl CompactionFilter for TimedFilter {
             // Of a program that opened the database plainly: it has no time.
             FilterValue::Entity(_) => return ask(value),
         };
-        // What has no time is foreign, too; readers say so.
+        // A value without a time is foreign, too; readers say so.
         let Some((plain, time)) = split_time(stored) else {
             return FilterDecision::Keep;
         };

@@ -223,7 +223,7 @@ impl StorageList<'_> {
     /// Flushes what the options want to have in tables.
     fn flush_for_copy(&self, options: &StorageOptions) -> Result<()> {
         let is_due = match options.flush_from {
-            // Whoever opens the copy without two-phase commit, or for reading, could not put a section that is in
+            // An open of the copy without two-phase commit, or for reading, could not put a section that is in
             // one log and its commit in another together. As in RocksDB, the limit does not count.
             _ if self.engine.c.options.allow_2pc => true,
             0 => true,
@@ -254,7 +254,7 @@ impl StorageList<'_> {
         if let Some(e) = self.engine.refusal() {
             return Err(e);
         }
-        // What `manual_wal_flush` holds back belongs to the copy.
+        // Records that `manual_wal_flush` holds back belong to the copy.
         let mut flushed = Ok(());
         for old in self.engine.logs.unsynced().iter_mut() {
             flushed = flushed.and_then(|()| old.flush());

@@ -494,7 +494,7 @@ impl LevelTargets {
             let score = free as f64 / target as f64;
             return self.drained_score(level, free, score, o);
         }
-        // What is about to come down would be merged with it again: wait for that.
+        // Files that are about to come down would be merged with it again: wait for them.
         let score = free as f64 / (target as f64 + incoming) * SCORE_SCALE;
         self.drained_score(level, free, score, o)
     }

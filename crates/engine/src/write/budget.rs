@@ -79,7 +79,7 @@ impl LeaderState {
             self.switch_memtables(lsm, &[at], FlushReason::WriteBufferManager)
                 .inspect_err(|e: &Error| lsm.set_error(Place::Seal, e))?;
         }
-        // What is sealed is flushed, however few memtables that are.
+        // Sealed memtables are flushed, however few they are.
         let mut state = lsm.state.lock();
         for f in state.families.values_mut() {
             if !f.imm.is_empty() {

@@ -266,7 +266,7 @@ mod tests {
         };
         let low = write(WriteClass::Low, 200);
         assert!((790..830).contains(&low), "{low}: a quarter of the rate");
-        // What a tenth of the rate pays for passes a bulk of others.
+        // A write that a tenth of the rate pays for passes a bulk of others.
         let all = p.db.engine().families.default().pacer.take(
             p.clock.monotonic_nanos(),
             10_000_000,

@@ -82,7 +82,7 @@ impl<'a> TransactionSteps<'a> {
         }
         self.engine.writable()?;
         self.check_step(batch)?;
-        // What is found here need not be looked for while others wait; behind `seen` next to nothing is.
+        // A conflict that is found here need not be looked for while others wait; after `seen` there is next to nothing.
         let seen = self.engine.visible();
         let newest = Newest::new(self.engine.counts_reads());
         newest.check_unwritten(&self.engine.families.load(), read, seen)?;

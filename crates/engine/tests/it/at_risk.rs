@@ -144,7 +144,7 @@ fn logs_in_another_directory_are_not_passed_over() {
     assert_eq!(db.default_cf().iter().count(), 50);
     db.default_cf().flush(true).unwrap();
     db.close().unwrap();
-    // What is flushed may get its logs elsewhere.
+    // Families that are flushed may get their logs elsewhere.
     let db = open("db", "b").unwrap();
     assert_eq!(db.default_cf().iter().count(), 50);
     db.default_cf().put("more", "v").unwrap();

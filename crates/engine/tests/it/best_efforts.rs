@@ -131,7 +131,7 @@ fn outcome(case: &Case, dir: &Path) -> (String, String) {
         Ok(rows) => rows,
         Err(e) => return (format!("read {}", kind(&e)), tables(dir)),
     };
-    // What was recovered stays, with what is written from then on, and needs no best efforts.
+    // The recovered entries stay, with those written from then on, and need no best efforts.
     let last = families[families.len() - 1];
     db.cf(last).unwrap().put("zz", "new").unwrap();
     db.close().unwrap();

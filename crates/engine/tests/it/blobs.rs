@@ -124,7 +124,7 @@ fn a_blob_file_stays_as_long_as_an_iterator_needs_it() {
     let second = before.next().unwrap().unwrap().1;
     assert_eq!(String::from_utf8_lossy(&second), value(1).unwrap());
     drop(before);
-    // What the end of an iterator frees goes with the next job at the latest.
+    // Files that the end of an iterator frees are deleted with the next job at the latest.
     db.default_cf().put("x", "y").unwrap();
     db.flush(true).unwrap();
     wait_for(&dir, &[]);

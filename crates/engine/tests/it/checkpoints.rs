@@ -105,7 +105,7 @@ fn a_checkpoint_holds_what_the_database_held() {
                     .unwrap();
                 assert_eq!(contents(&again), want, "{what}, {dir:?}");
                 again.verify_checksums().unwrap();
-                // What is done to it does not reach the database.
+                // Changes to it do not reach the database.
                 if round == 1 {
                     again.default_cf().delete_range("", "z").unwrap();
                     again.default_cf().compact_range(None, None).unwrap();

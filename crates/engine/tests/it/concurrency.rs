@@ -179,7 +179,7 @@ fn a_stopped_writer_holds_nobody_up_who_changes_options_or_does_not_want_to_wait
     }
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| cf.put("stopped", "v").unwrap());
-        // Whether the writer has come to the gate or not yet, the answers are the same.
+        // The answers are the same before and after the writer has come to the gate.
         for _ in 0..20 {
             let mut hasty = WriteOptions::new();
             hasty.no_slowdown = true;

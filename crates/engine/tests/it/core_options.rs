@@ -337,7 +337,7 @@ fn tables_get_the_temperature_of_their_maker_and_level_and_keep_it_over_moves_an
         &cf_options,
     )
     .unwrap();
-    // What a recovery writes has no temperature.
+    // A table of a recovery has no temperature.
     let all: Vec<_> = temperatures(&db.default_cf());
     assert_eq!(all, [(0, Unknown), (0, Ice), (2, Cold), (2, Warm)]);
 }

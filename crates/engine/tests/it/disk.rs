@@ -287,13 +287,13 @@ fn own_options_are_kept_in_a_file_of_their_own() {
     assert_ne!(newer.options_file, kept.options_file);
     assert_eq!(newer.db, evidence);
     db.close().unwrap();
-    // Who opens it says the options; a temporary file that a crash left goes.
+    // The open says the options; a temporary file that a crash left is deleted.
     let temp = Path::new("/db/SPANLITH.tmp");
     world.mem.write_file(temp, b"torn").unwrap();
     drop(world.builder(OwnDbOptions::default()).open().unwrap());
     assert_eq!(load().unwrap().db, OwnDbOptions::default());
     assert_eq!(world.size("SPANLITH.tmp"), None);
-    // What cannot be read is replaced.
+    // A file that cannot be read is replaced.
     let path = Path::new("/db/SPANLITH");
     world.mem.write_file(path, b"[Version]\n").unwrap();
     drop(world.builder(evidence.clone()).open().unwrap());

@@ -274,7 +274,7 @@ fn a_second_fault_at_any_step_of_a_resume_leaves_everything_for_the_next() {
             w.fs.clear();
             // Some calls, such as reading ahead, may fail without harm.
             if first.is_err() {
-                // Whatever a power loss leaves now can be opened.
+                // Any state that a power loss leaves now can be opened.
                 drop(w.after_power_loss());
                 db.resume().unwrap_or_else(|e| panic!("{what}: {e}"));
             }

@@ -104,7 +104,7 @@ fn many_tables_are_opened_by_several_threads_or_later() {
     assert_eq!(open_tables(&dir), 70);
     check(&db, 70);
     db.close().unwrap();
-    // Whatever the background has opened by then.
+    // The background may have opened any of them by then.
     let later = builder(&dir, |o| {
         (o.open_files_async, o.skip_stats_update_on_db_open) = (true, true);
     });
@@ -359,7 +359,7 @@ fn new_tables_are_in_the_block_cache_before_they_are_read_if_the_options_say_so(
             }
             db.flush(true).unwrap();
         };
-        // Who waits for a flush does not wait for the cache, but its job is not over before all that is
+        // A caller that waits for a flush does not wait for the cache, but the job is not over before all that is
         // wanted was entered: what is not there then is not going to come.
         let reaches = |bytes: u64, wanted: bool| {
             db.wait_idle(None).unwrap();
@@ -568,7 +568,7 @@ fn a_closed_database_takes_its_tables_off_the_manager() {
     assert!(of_one > 0);
     for _ in 0..2 {
         let db = open("/db");
-        // What stays behind goes at the next open.
+        // Files that stay are deleted at the next open.
         db.disable_file_deletions();
         let gone = db.create_cf(spanlith::FamilyOptions::new("gone")).unwrap();
         gone.put("k", "v").unwrap();

@@ -63,7 +63,7 @@ fn builder(dir: &Path, families: &[ExpectedFamily]) -> OpenBuilder {
     if let Some(persisted) = &persisted {
         // Undecided transactions are set aside and stay in their logs.
         options.allow_2pc = persisted.db.allow_2pc;
-        // What goes with tables without timestamps.
+        // The options that go with tables without timestamps.
         options.allow_concurrent_memtable_write = persisted.db.allow_concurrent_memtable_write;
     }
     builder = builder.options(options);

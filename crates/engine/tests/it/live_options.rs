@@ -960,7 +960,7 @@ fn run(
     let mut timers = bench.timers.lines.lock().unwrap().clone();
     timers.retain(|line| line.contains("stat"));
     let mut calls: Vec<String> = trace.take().iter().map(|line| plain(line)).collect();
-    // What other options say there differs by design.
+    // The texts of other options differ there by design.
     calls.retain(|line| {
         !line.contains("OPTIONS") && !line.contains("dbtmp") && !line.contains("LOG")
     });

@@ -411,7 +411,7 @@ fn a_family_that_is_dropped_while_it_is_flushed_leaves_no_table() {
         let family = db.create_cf(FamilyOptions::new("gone")).unwrap();
         family.put("k", "v").unwrap();
         let _ = drops.0.set((db.clone(), family.clone()));
-        // Whether it says that the family is gone depends on who notices first.
+        // The error may say that the family is gone, or not: that depends on who notices first.
         let _ = family.flush(true);
         db.wait_idle(None).unwrap();
         let names = std::fs::read_dir(temp.path()).unwrap();

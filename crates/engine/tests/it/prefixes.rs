@@ -370,7 +370,7 @@ fn filters_are_asked_while_their_extractor_is_in_use() {
         assert_eq!(found, text == "nullptr", "{text}");
         assert_eq!(missed > 0, is_asked, "{text}");
     }
-    // What is recorded is the name.
+    // The name is recorded.
     assert_eq!(cf.options().prefix_extractor, "nullptr");
     cf.set_options(&[("prefix_extractor", "capped:3")]).unwrap();
     assert_eq!(cf.options().prefix_extractor, "rocksdb.CappedPrefix.3");

@@ -84,7 +84,7 @@ fn integers_tell_what_is_there() {
         int(&db, "live-sst-files-size"),
     ];
     assert_eq!(sizes[0], sizes[1]);
-    // What level 0 holds again shadows level 6, by estimate.
+    // Entries that level 0 holds again shadow those of level 6, by estimate.
     let live = int(&db, "estimate-live-data-size");
     assert!(live > 0 && live < sizes[0], "{live} {sizes:?}");
     drop(snapshot);

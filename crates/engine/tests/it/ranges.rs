@@ -244,7 +244,7 @@ fn tombstones_survive_cuts_between_versions_of_the_key_they_begin_at() {
                     };
                     let begin = rng.one_in(2).then_some(&b[..]);
                     let end = rng.one_in(2).then_some(&e[..]);
-                    // What cannot be put into another level stays where it is.
+                    // A file that cannot be put into another level stays where it is.
                     let done = cf.compact_range_opt(begin, end, &o);
                     assert!(done.is_ok() || o.change_level, "{done:?}");
                     check(&db, &model, None, &mut rng);

@@ -99,7 +99,7 @@ fn a_log_whose_predecessor_lost_its_end_is_not_replayed() {
         0,
         "b without a is no state the database was in"
     );
-    // What was shown stays, and the dropped log does not come back (D8).
+    // Entries that were shown stay, and the dropped log does not come back (D8).
     assert_eq!(contents(&cut), 0);
 }
 

@@ -117,7 +117,7 @@ fn a_row_found_in_the_cache_asks_neither_filter_nor_block() {
     let one = Some(b"1".to_vec());
     assert_eq!(asked("a", &then), (one.clone(), [0, 1, 1, 1, 0]));
     assert_eq!(asked("a", &then), (one, [1, 0, 0, 0, 0]));
-    // What a table does not hold is no row.
+    // A key that a table does not hold is no row.
     assert_eq!(asked("aa", &now), (None, [0, 1, 0, 0, 0]));
     assert_eq!(asked("aa", &now), (None, [0, 1, 0, 0, 0]));
 }

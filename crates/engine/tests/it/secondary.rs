@@ -103,7 +103,7 @@ fn tables_that_the_writer_deletes_can_be_read_until_the_next_catch_up() {
     assert!(contents(&secondary, "default") == before);
     secondary.catch_up().unwrap();
     same(&db, &secondary);
-    // What was opened in the first catch-up is still open in the second, though its file is gone.
+    // A table that was opened in the first catch-up is still open in the second, though its file is gone.
     cf.delete_range(0u32.to_be_bytes(), 1_000u32.to_be_bytes())
         .unwrap();
     db.cf("other").unwrap().put("k", "v").unwrap();

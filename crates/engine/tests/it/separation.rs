@@ -125,7 +125,7 @@ fn large_values_go_to_blob_files_and_come_back() {
         db.close().unwrap();
         let db = open(&fs, &options);
         check(&db, &map);
-        // What is left in the write-ahead log becomes a table with blobs when the database is opened.
+        // The rest of the write-ahead log becomes a table with blobs when the database is opened.
         put(&db, &mut map, 1000, 500, 9);
         drop(db);
         let db = open(&fs, &options);

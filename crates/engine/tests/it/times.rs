@@ -180,7 +180,7 @@ fn reserved_numbers_and_times_in_tables_outlast_the_option() {
     assert_eq!(seqnos(&cf), [(101, 111)]);
     db.close().unwrap();
 
-    // What was written before is dated by its table, as well as that goes.
+    // Earlier entries are dated by their table, as well as that goes.
     world.pass(499);
     let db = world.open(500);
     let cf = db.default_cf();
@@ -252,7 +252,7 @@ fn young_data_stays_out_of_the_last_level_until_it_is_old_enough() {
     let split = [place(2, "6", 112, 113), place(3, "0", 0, 111)];
     assert_eq!(places(&cf), split, "what is old has no number any more");
 
-    // What is in the last level stays there, however long data may be young.
+    // Data in the last level stays there, however long data may be young.
     cf.set_options(&[("preclude_last_level_data_seconds", "1000000")])
         .unwrap();
     cf.put("55", "newest").unwrap();

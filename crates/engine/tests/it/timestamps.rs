@@ -80,7 +80,7 @@ fn a_family_that_persists_no_timestamps_keeps_the_newest_version_in_its_tables()
     assert!(e.message().starts_with("Cannot toggle the persist"), "{e}");
     let db = open(temp.path(), TIMED, false).unwrap();
     let cf = db.default_cf();
-    // What the log held is a table now.
+    // The entries of the log are in a table now.
     assert_eq!(
         rows(&cf, u64::MAX),
         [row("a", "a5", 0), row("c", "in the log", 0)]
@@ -408,7 +408,7 @@ fn merge_operands_are_folded_below_the_history_that_was_given_up_and_not_across_
             let files = cf.live_files();
             let left: u64 = files.iter().map(|f| f.entries).sum();
             assert_eq!(left, *entries, "case {i}");
-            // What lies before the bound has lost its timestamp.
+            // Entries before the bound have lost their timestamps.
             if *entries == 1 {
                 assert_eq!(rows(&cf, 100)[0].2, 0, "case {i}");
             }

@@ -284,7 +284,7 @@ fn filters_of_the_user_see_what_is_left_without_times() {
         let expected = ["change Value([49])", "drop Value([51])", "old Value([52])"];
         assert_eq!(seen, expected);
         assert_eq!(entries(&cf), pairs(&[("change", "changed"), ("old", "4")]));
-        // What was changed is as old as before.
+        // A changed value is as old as before.
         w.pass(1);
         cf.compact_range_opt(None, None, &forced()).unwrap();
         assert_eq!(entries(&cf), pairs(&[("old", "4")]));

@@ -143,7 +143,7 @@ fn a_log_behind_one_that_ends_with_a_range_deletion_of_nothing_is_replayed() {
     cf.put("after", "1").unwrap();
     cf.put("last", "2").unwrap();
     assert_ne!(db.current_log_file().unwrap().number, first.number);
-    // What the end of the process leaves.
+    // These are the files that the end of the process leaves.
     std::fs::create_dir(&copy).unwrap();
     for entry in std::fs::read_dir(&home).unwrap() {
         let from = entry.unwrap().path();

@@ -83,7 +83,7 @@ fn judge(row: &RecoveryOutcome) -> Result<(), String> {
             }
         }
     }
-    // What was recovered stays, in the strictest mode too.
+    // Recovered entries stay, in the strictest mode too.
     db.default_cf()
         .put("new", "1")
         .map_err(|e| format!("{name}: {e}"))?;

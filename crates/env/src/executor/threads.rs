@@ -191,7 +191,7 @@ impl Threads {
         let tick = move || {
             is_stranded() || {
                 retries.store(false, Ordering::Release);
-                // Whoever was stranded in between took it that the timer runs.
+                // A caller that was stranded in between took it that the timer runs.
                 is_stranded() && !retries.swap(true, Ordering::AcqRel)
             }
         };
@@ -305,7 +305,7 @@ impl PoolState {
 
 /// Runs a job; its panic ends here.
 fn run(job: Job) {
-    // What the job captured is gone with it, so nothing is seen half changed.
+    // The captures of the job are gone with it, so nothing is seen half changed.
     let _ = catch_unwind(AssertUnwindSafe(job));
 }
 

@@ -188,7 +188,7 @@ impl Timers {
         };
         self.appoint(&mut state);
         drop(state);
-        // What panics is not called again, so nothing is seen half changed.
+        // A tick that panics is not called again, so nothing is seen half changed.
         let again = catch_unwind(AssertUnwindSafe(&mut tick)).unwrap_or(false);
         let mut tick = Some(tick);
         let mut state = self.state.lock();

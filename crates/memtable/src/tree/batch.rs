@@ -95,7 +95,7 @@ impl Tree {
             });
             let added = match added {
                 Some(added) => {
-                    // What this thread just changed it need not search again.
+                    // This thread need not search again for its own last change.
                     if added && let Some((leaf, version)) = leaves[i] {
                         let same = Some((leaf, version));
                         let changed = Some((leaf, version + 2));
@@ -128,7 +128,7 @@ impl Tree {
             let target = |i: usize| Target::new(keys[i], seek_tag(snapshot));
             let mut leaves = [None; LANES];
             self.find_leaves(keys.len(), target, &mut leaves);
-            // What is known: where the key's record is, or that there is none.
+            // Known by now: where the key's record is, or that there is none.
             let mut known: [Option<Option<Position<'_>>>; LANES] = [None; LANES];
             for (i, known) in known.iter_mut().enumerate().take(keys.len()) {
                 let Some((leaf, version)) = leaves[i] else {
@@ -155,7 +155,7 @@ impl Tree {
                 }
             }
             for (i, found) in found.iter_mut().enumerate() {
-                // What changed on the way, or lies in the next leaf, is searched alone.
+                // A key whose place changed on the way, or is in the next leaf, is searched alone.
                 let position = known[i].unwrap_or_else(|| self.find_same(&target(i)));
                 *found = position.and_then(|p| self.entry_of(p, &target(i)));
             }

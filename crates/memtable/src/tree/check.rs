@@ -21,7 +21,7 @@ impl Tree {
         loop {
             let (leaf, version) = self.descend(target);
             let checked = self.check_leaf(leaf);
-            // What was read while a writer was at work says nothing.
+            // A value that was read while a writer was at work says nothing.
             if leaf.is_unchanged(version) {
                 return checked;
             }

@@ -286,7 +286,7 @@ impl Tree {
             node.release();
             parent.release();
         } else {
-            // Whoever replaces the root holds the old one, so `node` still is the root.
+            // A thread that replaces the root holds the old one, so `node` still is the root.
             debug_assert_eq!(self.root.load(Ordering::Relaxed), node.raw());
             let none = std::ptr::null_mut();
             let root = NodeRef::new(&self.nodes, node.level() + 1, node.raw(), none, none);

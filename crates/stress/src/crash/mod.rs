@@ -150,7 +150,7 @@ fn check_image(
         let db = world
             .open(&program.tuning)
             .map_err(|e| format!("open: {e}"))?;
-        // What a power loss leaves of the opened database.
+        // This is what a power loss leaves of the opened database.
         let (after, _) = Choice::of(rng.next_u64() % 4).image(fs);
         let during = camera.images();
         let contents = read_all(&db, history)?;

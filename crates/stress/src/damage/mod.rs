@@ -171,7 +171,7 @@ fn outcome(image: &Image, file: &File, damage: &Damage) -> (Outcome, String) {
             Err(e) => (Outcome::Refused, e.to_string()),
             Ok(db) => match read_all(&db, &image.history) {
                 Ok(found) => judge(image, &found),
-                // What differs between a scan and a get is no error of a file.
+                // A difference between a scan and a get is no error of a file.
                 Err(text) if text.contains(CONTRADICTION) => (Outcome::Wrong, text),
                 Err(text) => (Outcome::ReadFailed, text),
             },

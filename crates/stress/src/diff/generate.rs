@@ -451,7 +451,7 @@ impl Maker<'_> {
 
     /// An iterator of a call of its own: within a prefix, or one that follows what is written.
     fn walk(&mut self) {
-        // What a tailing iterator shows beyond its prefix is undefined, and RocksDB's knows range
+        // The entries of a tailing iterator beyond its prefix are undefined, and RocksDB's knows range
         // tombstones only at times. Without an extractor the other is an ordinary one.
         let within = self.prefixes || self.ranges || self.rng.one_in(2);
         let verb = if within { "pseek" } else { "tail" };

@@ -161,7 +161,7 @@ fn after_failure(
         {
             Ok(()) => {
                 report.resumed += 1;
-                // Whatever was acknowledged is in tables now; what had failed is as it was.
+                // Acknowledged writes are in tables now; those that had failed are as they were.
                 if live(db, history)? != has_last {
                     return Err("resuming changed what is seen".to_string());
                 }

@@ -66,7 +66,7 @@ impl Fault {
 
     /// Returns whether a message may come of it.
     pub fn explains(&self, text: &str) -> bool {
-        // What could not be deleted is there until the next open.
+        // A file that could not be deleted is there until the next open.
         if text.contains("left behind") {
             return true;
         }

@@ -96,7 +96,7 @@ pub fn draw_len(rng: &mut Rng) -> usize {
 
 impl Swarm {
     fn draw(rng: &mut Rng, setup: &Setup) -> Self {
-        // What families lose without a log is not a prefix of what was written.
+        // The loss of families without a log is not a prefix of the writes.
         let unlogged = setup.families == 1 && rng.one_in(6);
         let mut weights = Vec::new();
         for (kind, usual, optional) in KINDS {

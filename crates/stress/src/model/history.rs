@@ -399,7 +399,7 @@ impl History {
             bounds.issued, bounds.durable, bounds.flushed
         );
         text.push_str(&difference(&nearest.2, found));
-        // Whether an earlier prefix than allowed explains it: a loss, not a hole.
+        // An earlier prefix than allowed may explain it: a loss, not a hole.
         let mut early = Tracked::of(&self.base, self.setup);
         let target = Tracked::of(found, self.setup);
         for p in 0..=bounds.issued {

@@ -321,7 +321,7 @@ mod tests {
             let made = Compressor::with_dictionary(codec, &options, 1024, &dictionary);
             let mut compressor = made.unwrap();
             assert!(compressor.pack(&raw, true).unwrap().is_some(), "{codec:?}");
-            // What was compressed with one dictionary is read with another.
+            // A block that was compressed with one dictionary is read with another.
             let stored = compressor.compress(&raw).unwrap().to_vec();
             compressor.dictionary.reverse();
             let e = compressor.verify(&stored, &raw).unwrap_err();

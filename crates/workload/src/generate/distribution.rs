@@ -375,7 +375,7 @@ mod tests {
     fn exponential_puts_95_percent_on_the_newest_six_sevenths() {
         let counts = counts(Distribution::Exponential, 100_000);
         let newest = counts[143..].iter().sum::<u64>() as f64 / 100_000.0;
-        // What falls before the first record is drawn again.
+        // A draw before the first record is repeated.
         let mass = 1.0 - (-(1.0_f64 - 0.95).ln() / -EXPONENTIAL_FRACTION).exp();
         assert!((newest - 0.95 / mass).abs() < 0.01, "{newest} {mass}");
     }

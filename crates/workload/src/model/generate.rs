@@ -498,7 +498,7 @@ impl Writer<'_> {
                         Operation::Delete => batch.delete_cf(*cf, key)?,
                         Operation::SingleDelete => batch.single_delete_cf(*cf, key)?,
                         Operation::RangeDelete => {
-                            // What its end was, is not known: the next key is gone, too.
+                            // Its end is not known: the next key is gone, too.
                             let end = key_of(family, *cf, token.key + 1);
                             if end > *key {
                                 batch.delete_range_cf(*cf, key, &end)?;

@@ -316,7 +316,7 @@ impl DbIter {
             }
             run += 1;
             if LIMITED && self.parts.ranges.met() {
-                // What ranges delete does not count.
+                // Entries that ranges delete do not count.
                 match self.covered() {
                     Some(false) => {}
                     Some(true) => {

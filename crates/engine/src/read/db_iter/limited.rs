@@ -75,7 +75,7 @@ impl DbIter {
     pub(super) fn find_forward_limited<const FOLLOWS: bool>(&mut self, mut skipping: bool) {
         self.skipped = 0;
         if !skipping {
-            // What was sought counts as the key that was looked at before.
+            // The key that was sought counts as the key that was looked at before.
             if self.seek_key.is_empty() {
                 self.save_key();
             } else {
@@ -185,7 +185,7 @@ impl DbIter {
             At::None => return,
             At::Saved => {}
             At::Inner | At::Resolved => self.save_key(),
-            // What the merge has read counts once more on the way back.
+            // Entries that the merge has read count once more on the way back.
             At::Merged => {
                 if !self.leave_covered(false) {
                     return;

@@ -81,7 +81,7 @@ fn mode_of(case: &RecoveryOutcome) -> WalRecoveryMode {
 fn replay(case: &RecoveryOutcome) -> Result<(BTreeMap<u32, Family>, u64)> {
     let root = fixtures_dir().join("wal/recovery");
     let (mut families, mut last_sequence) = families(&root.join(&case.base));
-    // What the tables of the fixtures hold.
+    // These are the contents of the tables of the fixtures.
     for family in families.values_mut().filter(|f| f.tables > 0) {
         family.keys.insert("x0".to_string());
     }

@@ -195,7 +195,7 @@ impl Transaction {
     fn commit_checked(&mut self) -> Result<()> {
         let engine = self.engine().clone();
         let keys: Vec<_> = self.tracked.iter().collect();
-        // What it writes, too: a batch may hold more than what is tracked, and others of its group may have read that.
+        // Its writes count, too: a batch may hold more than the tracked keys, and others of its group may have read those.
         let written = BatchIter::entries(self.batch.batch().body())
             .filter_map(|op| op.ok().and_then(|op| op.cf().zip(op.key())));
         let tracked = keys.iter().map(|k| (k.cf, k.key));

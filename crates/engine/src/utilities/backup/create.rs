@@ -193,7 +193,7 @@ impl Making<'_> {
                 Error::corruption("the file reads differently each time").with_path(&file.path())
             );
         }
-        // What is there may be a damaged backup's.
+        // The file that is there may belong to a damaged backup.
         if self.fs().entry(&to)?.is_none() {
             self.new_shared.push(to.clone());
         }
@@ -249,7 +249,7 @@ impl Making<'_> {
             fs.sync_dir(&engine.options.dir)?;
         }
         check_stopped(&engine.stop)?;
-        // What is told are bytes of the database.
+        // The progress that is reported counts bytes of the database.
         self.mover.progress = None;
         let text = self.meta.to_text(engine.options.schema_version);
         let temp = engine.path(META_DIR).join(format!(".{}.tmp", self.id));

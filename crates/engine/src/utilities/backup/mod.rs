@@ -279,7 +279,7 @@ impl BackupEngine {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // What a panic leaves is as good as what an error leaves.
+        // A panic leaves no more than an error does.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -316,7 +316,7 @@ impl BackupEngine {
         let text = String::from_utf8(bytes).map_err(|_| Error::corruption("not UTF-8 text"))?;
         let meta = Meta::parse(&text)?;
         let (mut size, mut sizes) = (0u64, Vec::with_capacity(meta.files.len()));
-        // What another backup has for itself goes with that one.
+        // Files that only another backup has are deleted with it.
         let own = format!("{PRIVATE_DIR}/{id}/");
         for file in meta.files.iter().filter(|f| !f.is_excluded) {
             if file.path.starts_with(PRIVATE_DIR) && !file.path.starts_with(&own) {

@@ -270,7 +270,7 @@ impl<'a> IngestJob<'a> {
     /// Makes the files part of the database, all in one step.
     fn install(&self, parts: &mut [Part], made: &mut Made<'_>) -> Result<()> {
         let (mut leader, mut claims) = self.lead_without_overlap(parts)?;
-        // What is older than the files must not be lost where they are not (D7).
+        // Entries that are older than the files must not be lost where the files are not (D7).
         if !leader.log.is_synced() || !self.engine.logs.are_closed_synced() {
             let synced = leader.log.sync(self.engine);
             synced.inspect_err(|e| self.engine.set_error(Place::Log, e))?;

@@ -44,14 +44,14 @@ impl<'a> Intake<'a> {
     ) -> Result<()> {
         let (options, to) = (self.options, self.family.table_path(number, 0));
         let may_link = options.move_files || options.link_files;
-        // What was written into it by another database would have to be taken out.
+        // Entries of another database in it would have to be taken out.
         if may_link && file.patched_at.is_none() {
             match self.link_in(file, &to) {
                 Ok(()) => return self.sum_up(&to, described),
                 Err(e) if options.failed_move_fall_back_to_copy => {
                     let from = file.path.display();
                     self.log.info(format_args!("ingestion: copies {from}: {e}"));
-                    // What is left of it is in the way.
+                    // The rest of it is in the way.
                     self.components.purge.discard(number, &to);
                 }
                 Err(e) => return Err(e),

@@ -401,7 +401,7 @@ fn damaged_records_end_in_an_edit_or_corruption() {
             damaged[at] = rng.next_u64().to_le_bytes()[0];
         }
         if let Ok(edit) = VersionEdit::decode(&damaged) {
-            // What is understood can be written down and is understood the same way.
+            // An edit that is understood can be written down and is understood the same way.
             let again = VersionEdit::decode(&edit.encode()).unwrap();
             assert_eq!(again.new_files.len(), edit.new_files.len());
         }

@@ -214,7 +214,7 @@ fn a_torn_tail_is_no_damage_in_any_place() {
             assert!(found.len() >= 3, "{len}");
         }
     }
-    // What was synced is not torn.
+    // Synced bytes are not torn.
     for len in 0..safe {
         let fs = image.process_crash_clone();
         fs.write_file(&path, &bytes[..len]).unwrap();
@@ -410,7 +410,7 @@ fn the_end_of_a_log_that_nobody_writes_to_any_more_is_vouched_for() {
     assert!(told > before, "a witness");
     idle();
     assert_eq!(log_len(&world.mem), told, "nothing is new");
-    // What is not synced is no news, and neither is a writer who is busy.
+    // Bytes that are not synced are no news, and neither is a writer that is busy.
     db.default_cf().put("k3", "not synced").unwrap();
     let written = log_len(&world.mem);
     idle();

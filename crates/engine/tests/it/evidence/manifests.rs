@@ -104,7 +104,7 @@ fn a_torn_append_to_a_manifest_is_no_damage() {
     let (image, setup, all) = image(false, true);
     let path = manifest_path(&image);
     let bytes = image.read_file(&path).unwrap();
-    // What an edit that was never synced may leave.
+    // These are the bytes that an edit which was never synced may leave.
     let edit = &bytes[..60];
     for len in 1..edit.len() {
         for zeros in [false, true] {

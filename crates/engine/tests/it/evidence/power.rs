@@ -56,7 +56,7 @@ fn written(case: Case) -> (Arc<MemFs>, Setup, Db, Rows) {
     }
     let mut flushed = rows(&db);
     flushed.retain(|key, _| key.0 == "default");
-    // What is not flushed may go.
+    // Entries that are not flushed may go.
     cf.put_opt("later", "", &WriteOptions::new()).unwrap();
     (fs, setup, db, flushed)
 }
@@ -144,7 +144,7 @@ fn a_log_that_is_gone_from_before_a_later_one_is_missed() {
     let name = oldest.file_stem().unwrap().to_string_lossy().into_owned();
     let text = format!("Corruption: log {name} is gone, which MANIFEST 000005 says recovery needs");
     assert!(e.to_string().starts_with(&text), "{e}");
-    // Who asks for it gets what is left, and a copy without any log is one of what was flushed.
+    // Callers that ask for it get the rest, and a copy without any log holds the flushed entries.
     let mut lenient = setup.clone();
     lenient.evidence.synced_log_damage = spanlith::options::SyncedLogDamage::Truncate;
     lenient.look(image.process_crash_clone()).unwrap();

@@ -151,7 +151,7 @@ fn lose_power(options: &DbOptions) {
         let (images, reached, of) = (images.clone(), reached.clone(), w.mem.clone());
         let observer = move |_: &FsOp| {
             let now = reached.lock().unwrap().len();
-            // What is durable at least, and all that was written.
+            // The least that is durable, and all that was written.
             for keeps_all in [false, true] {
                 let image = of.crash_clone(&mut |n| if keeps_all { n - 1 } else { 0 });
                 images.lock().unwrap().push((now, image));

@@ -374,7 +374,7 @@ fn a_section_and_a_whole_resume() {
     db.resume().unwrap();
     let last = db.latest_sequence_number();
     cf.put_opt("z", "1", &synced()).unwrap();
-    // Whoever follows is not shown the section again.
+    // A follower is not shown the section again.
     let seen: Vec<_> = db
         .changes(last)
         .unwrap()

@@ -202,7 +202,7 @@ impl Client {
         let mut value = std::mem::take(&mut self.value);
         let mut bytes = 0;
         for d in 1..=DISTRICTS {
-            // Whoever delivers of a district has it for itself, so that an order is delivered once.
+            // A delivery has its district for itself, so that an order is delivered once.
             own::<District>(&mut txn, &table::district(w, d), &mut value)?;
             let oldest = keys(&mut txn, &table::new_order(w, d, 0)[..9], 1)?;
             let Some(key) = oldest.first() else {
