@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// The code point of byte 0.
 const FIRST: u32 = 0x0010_FF00;
-/// First byte of the encoding of that code point and of the 255 behind it.
+/// First byte of the encoding of that code point and of the 255 after it.
 const FIRST_UTF8_BYTE: u8 = 0xf4;
 
 /// The byte that a code point stands for.

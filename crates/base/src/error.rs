@@ -261,7 +261,7 @@ impl Error {
         Arc::make_mut(&mut self.0)
     }
 
-    /// Adds a fact, printed as `name=value` behind the message.
+    /// Adds a fact, printed as `name=value` after the message.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         let text = value.to_string();

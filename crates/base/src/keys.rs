@@ -13,7 +13,7 @@ pub type FileNumber = u64;
 /// Largest number a tag can hold. Never assigned to a write (B2).
 pub const MAX_SEQUENCE: SequenceNumber = (1 << 56) - 1;
 
-/// Bytes of the tag behind each user key.
+/// Bytes of the tag after each user key.
 pub const TAG_LEN: usize = 8;
 
 /// Most bytes of a user key and its value together: a block of a table holds the entry, and the
@@ -78,12 +78,12 @@ impl ValueType {
 }
 
 /// The value of an entry of type [`ValueType::ValuePreferredSeqno`], without the sequence number or
-/// write time behind it; `None` if it is too short.
+/// write time after it; `None` if it is too short.
 pub fn timed_value(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(..bytes.len().checked_sub(8)?)
 }
 
-/// Returns what stands behind the value of an entry of type [`ValueType::ValuePreferredSeqno`]: in tables the
+/// Returns what stands after the value of an entry of type [`ValueType::ValuePreferredSeqno`]: in tables the
 /// sequence number it prefers, in logs and memtables the time of the write in seconds; `None` if it is too
 /// short.
 pub fn timed_number(bytes: &[u8]) -> Option<u64> {
@@ -140,7 +140,7 @@ pub fn split_internal(internal: &[u8]) -> Option<(&[u8], u64)> {
     Some((u, u64::from_le_bytes(t.try_into().ok()?)))
 }
 
-/// Returns what stands in `key` behind `prefix`; `None` if it does not begin with it. Calls nothing where the
+/// Returns what stands in `key` after `prefix`; `None` if it does not begin with it. Calls nothing where the
 /// prefix has few bytes, as the prefixes have that the keys of a block or a level share.
 #[inline(always)]
 pub fn behind_prefix<'k>(key: &'k [u8], prefix: &[u8]) -> Option<&'k [u8]> {

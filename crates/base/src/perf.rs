@@ -407,7 +407,7 @@ pub fn reset() {
     by_level::reset();
 }
 
-/// RocksDB's text: `name = value` for each counter, separated by a comma and a blank; behind them those by
+/// RocksDB's text: `name = value` for each counter, separated by a comma and a blank; after them those by
 /// level, if the thread keeps them.
 pub fn report(without_zeros: bool) -> String {
     let mut out = String::new();

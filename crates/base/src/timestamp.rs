@@ -21,7 +21,7 @@ pub fn name_without_timestamps(name: &str) -> Option<&str> {
 }
 
 /// Appends `key` and `size` bytes of `fill` in the place of a timestamp: 0xff stands before all versions of
-/// a key, 0 behind them.
+/// a key, 0 after them.
 #[inline]
 pub fn put_padded(out: &mut Vec<u8>, key: &[u8], size: usize, fill: u8) {
     out.reserve(key.len() + size);
@@ -29,7 +29,7 @@ pub fn put_padded(out: &mut Vec<u8>, key: &[u8], size: usize, fill: u8) {
     out.resize(out.len() + size, fill);
 }
 
-/// The timestamp as it stands behind keys.
+/// The timestamp as it stands after keys.
 #[inline]
 pub fn encode_u64_timestamp(timestamp: u64) -> [u8; 8] {
     timestamp.to_le_bytes()

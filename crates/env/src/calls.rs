@@ -5,7 +5,7 @@
 //! call costs one relaxed load more. Names of calls are RocksDB's (`Append`, `Read`, `NewWritableFile`), also for those
 //! that its own traces leave out (`Sync`, `RangeSync`, `RenameFile`).
 //!
-//! Threads: as the wrapped file system. Listeners are called on the thread of the call, behind it, under no lock of
+//! Threads: as the wrapped file system. Listeners are called on the thread of the call, after it, under no lock of
 //! this module.
 
 use crate::device::{BlockDevice, DeviceAccess};

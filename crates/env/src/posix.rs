@@ -425,7 +425,7 @@ impl PosixWritable {
 }
 
 impl PosixWritable {
-    /// Reserves up to `len` bytes behind what is written, of those that are planned.
+    /// Reserves up to `len` bytes after what is written, of those that are planned.
     #[cold]
     fn reserve(&mut self, len: u64) {
         let from = self.len;

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Paths are told from the root given at construction, which is `.` itself; its parent is `..`, and
-//! of a path outside both only the last component is told. A call that failed has ` failed` behind it.
+//! of a path outside both only the last component is told. A call that failed has ` failed` after it.
 //! Closing, hints and reads change nothing that a crash could show; [`TraceFs::with_reads`] tells reads at
 //! offsets and hints, too: `open`, `read 000007.sst 4096`, `readahead`, `writeback`, `preallocate`.
 

@@ -211,13 +211,13 @@ pub trait FileSystem: Send + Sync {
     ) -> Result<Box<dyn WritableFile>> {
         self.create(path, activity)
     }
-    /// Opens a file to append behind what is there, creating it if it is missing; context `While open
+    /// Opens a file to append after what is there, creating it if it is missing; context `While open
     /// a file for appending`.
     fn reopen(&self, path: &Path, _activity: IoActivity) -> Result<Box<dyn WritableFile>> {
         Err(spanlith_base::Error::not_supported("reopening a file for writing").with_path(path))
     }
     /// Opens an existing file to write it again from its front. What it holds stays until it is
-    /// overwritten: [`WritableFile::len`] counts from 0, and what lies behind it is still there after
+    /// overwritten: [`WritableFile::len`] counts from 0, and what lies after it is still there after
     /// `close`. Unless a file system says otherwise, what it holds is cut off, as by
     /// [`Self::create`]. Missing: an error; context `While open a file for appending`.
     fn overwrite(&self, path: &Path, activity: IoActivity) -> Result<Box<dyn WritableFile>> {

@@ -51,7 +51,7 @@ pub enum DeadRunEntry {
     Watch(DeadRunWatch),
     /// From the key given on, where nothing was found in front of it; then `finish`, if there is a watch.
     Jump(Vec<u8>, Option<DeadRunWatch>),
-    /// There is nothing behind the key.
+    /// There is nothing after the key.
     Nothing,
 }
 
@@ -246,7 +246,7 @@ impl DeadRuns {
 /// Describes what a reader met from where its watch begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'a> {
-    /// The first key behind that it sees, or a bound behind which it did not look; `None` if there is neither.
+    /// The first key after that it sees, or a bound after which it did not look; `None` if there is neither.
     pub to: Option<&'a [u8]>,
     /// Deleted keys that it passed over.
     pub skipped: u64,

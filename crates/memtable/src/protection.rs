@@ -1,7 +1,7 @@
 //! Checksums of entries in memory, and how far they are verified.
 //!
 //! A checksum covers user key, tag and value. It is computed from what the caller hands over, before
-//! the bytes are copied, and lies behind the value in the record; that of a range tombstone beside it.
+//! the bytes are copied, and lies after the value in the record; that of a range tombstone beside it.
 
 use spanlith_base::checksum::xxh3_128;
 use spanlith_base::{Error, ErrorKind};

@@ -249,7 +249,7 @@ fn a_write_without_credit_waits_for_what_it_lacks() {
     // One interval of credit, 1000 bytes, to begin with.
     assert_eq!(c.delay_for(100 * MS, 600), Duration::ZERO);
     assert_eq!(c.delay_for(100 * MS, 400), Duration::ZERO);
-    // 500 bytes take 0.5 ms behind the next refill in 1 ms.
+    // 500 bytes take 0.5 ms after the next refill in 1 ms.
     assert_eq!(c.delay_for(100 * MS, 500), Duration::from_micros(1500));
     // The debt of others counts.
     assert_eq!(c.delay_for(100 * MS, 10_000), Duration::from_micros(11_500));

@@ -210,7 +210,7 @@ impl Smooth {
         })?;
         let passed = passed.min(1.0);
         if is_low {
-            // Out of the way, but not at once: there may be as much behind it as before.
+            // Out of the way, but not at once: there may be as much after it as before.
             let rate = from * 2f64.powf(passed);
             self.rates[i] = (rate < 2.0 * arrival).then_some(rate);
             return self.rates[i];

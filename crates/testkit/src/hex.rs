@@ -30,7 +30,7 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// `bytes` for a person: printable ASCII as it is, the rest as `\xNN`; cut after 64 bytes with the
-/// full length behind it. Empty bytes are `""`.
+/// full length after it. Empty bytes are `""`.
 pub fn printable(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 64;
     let mut text = String::new();

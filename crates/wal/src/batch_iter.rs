@@ -446,7 +446,7 @@ impl<'a> Iterator for BatchIter<'a> {
 
 impl std::iter::FusedIterator for BatchIter<'_> {}
 
-/// The fields behind a tag.
+/// The fields after a tag.
 struct Fields<'a> {
     rest: &'a [u8],
     entry_tag: u8,

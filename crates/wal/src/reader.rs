@@ -14,7 +14,7 @@
 //! After a bad checksum or length nothing up to the next block is believed.
 //!
 //! Differences from RocksDB 11.8, each on the safe side: a record of an older log number ends the
-//! log in every mode; a recyclable record behind legacy ones is believed if its number is right
+//! log in every mode; a recyclable record after legacy ones is believed if its number is right
 //! (11.8 never returns there); fragments on both sides of a foreign record are never joined.
 //!
 //! Invariants: B3, WAL2. Every call consumes bytes or ends, so a loop over events ends. Read errors are final.
@@ -204,7 +204,7 @@ impl LogReader {
         self.skipped_at
     }
 
-    /// File offset behind the last record that holds no data but says how to read them, or which log came
+    /// File offset after the last record that holds no data but says how to read them, or which log came
     /// before; 0 before the first.
     pub fn settings_end(&self) -> u64 {
         self.settings_end

@@ -32,7 +32,7 @@ pub struct Salvaged<'r> {
     pub is_behind_damage: bool,
 }
 
-/// Hands out all records that can be read, with where they begin, those behind damage in its block too.
+/// Hands out all records that can be read, with where they begin, those after damage in its block too.
 ///
 /// # Errors
 /// Those of the file.
@@ -123,7 +123,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// The rest of the file was searched behind each damaged block.
+    /// The rest of the file was searched after each damaged block.
     #[test]
     fn what_a_damaged_file_costs_grows_with_its_size_only() {
         const BLOCKS: u64 = 64;

@@ -1,4 +1,4 @@
-//! Looks for records behind damage.
+//! Looks for records after damage.
 //!
 //! Behind a record that fails, the framing is lost: a length may be wrong, and what follows it starts
 //! anywhere. The search walks the rest of the file block by block, since no record crosses the end of

@@ -39,7 +39,7 @@ const CRC_FULL: u32 = 0xA016_D052;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
     /// Put the log number into every record, so that the file may hold bytes of an earlier log
-    /// behind its end.
+    /// after its end.
     pub recyclable: bool,
     /// Compress data records. Only for a log that starts empty.
     pub compression: LogCompression,
@@ -184,7 +184,7 @@ impl LogWriter {
         self.finish_full(crc)
     }
 
-    /// Where the next record of data begins: behind what was added, or at the next block if no header
+    /// Where the next record of data begins: after what was added, or at the next block if no header
     /// fits.
     pub fn next_offset(&self) -> u64 {
         let (used, header) = self.block_use();

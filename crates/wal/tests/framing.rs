@@ -455,7 +455,7 @@ fn records_have_a_longest_length_below_at_and_above() {
             }
             other => panic!("{other:?}"),
         }
-        // Reading goes on behind it.
+        // Reading goes on after it.
         let mut last = Vec::new();
         loop {
             match reader.next_event().unwrap() {

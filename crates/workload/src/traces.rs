@@ -31,7 +31,7 @@ pub enum Ask<'a> {
     Delete(&'a [u8]),
     /// A deletion of a key that was put once.
     SingleDelete(&'a [u8]),
-    /// A seek to a key, and so many steps behind it.
+    /// A seek to a key, and so many steps after it.
     Seek(&'a [u8], u64),
 }
 

@@ -105,7 +105,7 @@ fn names_at_root(source: &Source, depth: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// The first names behind `::` at `at`: one, or all of a braced group. Macros are left out.
+/// The first names after `::` at `at`: one, or all of a braced group. Macros are left out.
 fn names_behind(code: &str, at: usize) -> Vec<(usize, String)> {
     let Some(at) = skip(code, at, "::") else {
         return Vec::new();
@@ -140,7 +140,7 @@ fn word(code: &str, at: usize) -> Option<(usize, String)> {
     (!name.is_empty() && name != "self" && next != Some('!')).then_some((at, name))
 }
 
-/// The position behind `token`, if it stands at `at` after white space.
+/// The position after `token`, if it stands at `at` after white space.
 fn skip(code: &str, at: usize, token: &str) -> Option<usize> {
     let rest = &code[at..];
     let trimmed = rest.trim_start();

@@ -205,7 +205,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
 fn character_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at + 1..];
     let inside = match rest.first() {
-        // The character behind the backslash cannot end the literal.
+        // The character after the backslash cannot end the literal.
         Some(b'\\') => 2,
         Some(first) => match first {
             0x00..=0x7f => 1,

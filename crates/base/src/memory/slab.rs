@@ -55,7 +55,7 @@ struct Span {
     returned: [u64; WORDS],
     /// Slots in use.
     used: u16,
-    /// Slots that were ever handed out since the span got its class; those behind were never touched.
+    /// Slots that were ever handed out since the span got its class; those after it were never touched.
     begun: u16,
     slots: u16,
     class: u8,

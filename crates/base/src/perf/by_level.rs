@@ -91,7 +91,7 @@ pub(super) fn reset() {
     VALUES.with_borrow_mut(|values| values.values_mut().for_each(|v| *v = Default::default()));
 }
 
-/// RocksDB's text, behind that of the other counters: each name with the values of all levels.
+/// RocksDB's text, after that of the other counters: each name with the values of all levels.
 pub(super) fn report(out: &mut String, without_zeros: bool) {
     if !IS_KEPT.get() {
         return;

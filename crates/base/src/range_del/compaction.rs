@@ -59,7 +59,7 @@ pub struct OutputTombstone {
     /// First user key, with timestamp where the family has them. May lie before what the file is
     /// responsible for: the bounds of the file limit what the tombstone does, not its own.
     pub start: Vec<u8>,
-    /// User key behind the last, with timestamp where the family has them; may lie beyond likewise.
+    /// User key after the last, with timestamp where the family has them; may lie beyond likewise.
     pub end: Vec<u8>,
     /// Sequence number.
     pub seqno: SequenceNumber,

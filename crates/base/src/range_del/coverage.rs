@@ -50,7 +50,7 @@ pub struct CoverageCursor {
 #[derive(Debug, Default)]
 struct Slot {
     tombstones: Option<TruncatedTombstones>,
-    /// First fragment that ends behind the last key.
+    /// First fragment that ends after the last key.
     at: usize,
     /// Newest visible tombstone of this source over the span; 0 if none.
     newest: SequenceNumber,
@@ -94,7 +94,7 @@ impl CoverageCursor {
             && from.as_ref().is_none_or(|from| order(from).is_le())
     }
 
-    /// Adds a source behind those that are there, hence older than they; returns its slot.
+    /// Adds a source after those that are there, hence older than they; returns its slot.
     pub fn push(&mut self, tombstones: Option<TruncatedTombstones>) -> usize {
         self.slots.push(Slot::default());
         let slot = self.slots.len() - 1;

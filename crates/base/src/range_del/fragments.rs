@@ -19,7 +19,7 @@ use std::cmp::Ordering;
 pub struct RangeTombstone<'a> {
     /// First user key deleted, with timestamp where the family has them.
     pub start: &'a [u8],
-    /// User key behind the last one deleted, with timestamp where the family has them.
+    /// User key after the last one deleted, with timestamp where the family has them.
     pub end: &'a [u8],
     /// Entries below this number are deleted.
     pub seqno: SequenceNumber,
@@ -54,7 +54,7 @@ struct Span {
 pub struct Fragment<'a> {
     /// First user key, without timestamp.
     pub start: &'a [u8],
-    /// User key behind the last, without timestamp.
+    /// User key after the last, without timestamp.
     pub end: &'a [u8],
     /// Sequence numbers, largest first.
     pub seqnos: &'a [SequenceNumber],
@@ -187,7 +187,7 @@ impl FragmentedTombstones {
         &self.keys[from..to]
     }
 
-    /// User key behind the last of a fragment, without timestamp.
+    /// User key after the last of a fragment, without timestamp.
     #[inline]
     pub fn end(&self, index: usize) -> &[u8] {
         let (from, to) = self.fragments[index].end;
@@ -200,9 +200,9 @@ impl FragmentedTombstones {
         self.heads.is_some()
     }
 
-    /// Index of the first fragment that ends behind `place`; [`Self::len`] if none does.
+    /// Index of the first fragment that ends after `place`; [`Self::len`] if none does.
     pub fn first_ending_after(&self, place: &Place<'_>) -> usize {
-        // A place at or before the versions of a key is behind an end that is this key, and before those behind.
+        // A place at or before the versions of a key is after an end that is this key, and before those after it.
         match (&self.heads, *place) {
             (Some(heads), Place::Before(key) | Place::At(key, _)) => {
                 heads.first_after(&self.comparator, key, |i| self.end(i))

@@ -1,4 +1,4 @@
-//! Words by which a sorted list of keys is searched: the first eight bytes of each key behind the bytes that
+//! Words by which a sorted list of keys is searched: the first eight bytes of each key after the bytes that
 //! all of them have in common.
 //!
 //! A binary search of keys costs a call and two cache misses a step; one of words costs a comparison. Keys
@@ -34,7 +34,7 @@ impl Heads {
         })
     }
 
-    /// Index of the first key behind `key`, by `key_at` where words do not tell; their number if there is none.
+    /// Index of the first key after `key`, by `key_at` where words do not tell; their number if there is none.
     #[inline]
     pub(super) fn first_after<'a>(
         &self,

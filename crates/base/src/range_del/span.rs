@@ -65,7 +65,7 @@ impl<'a> Around<'a> {
     }
 
     /// Narrows the stretch to where the source does not change, and moves its position `at` to the
-    /// first fragment that ends behind `place`; returns the fragment over `place`.
+    /// first fragment that ends after `place`; returns the fragment over `place`.
     pub(super) fn narrow(
         &mut self,
         tombstones: &'a TruncatedTombstones,
@@ -99,7 +99,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// First fragment that ends behind `place`. Where a search costs many comparisons, it comes from a guess near it:
+/// First fragment that ends after `place`. Where a search costs many comparisons, it comes from a guess near it:
 /// neighbours first, because keys come almost in order.
 fn step(
     tombstones: &TruncatedTombstones,

@@ -124,7 +124,7 @@ impl TruncatedTombstones {
         }
     }
 
-    /// Index of the first fragment that ends behind `place`; [`Self::len`] if none does.
+    /// Index of the first fragment that ends after `place`; [`Self::len`] if none does.
     pub fn first_ending_after(&self, place: &Place<'_>) -> usize {
         let at = self
             .list
@@ -171,7 +171,7 @@ impl TruncatedIter {
         self.at = self.tombstones.len().wrapping_sub(1);
     }
 
-    /// Moves to the first fragment that ends behind `place`: the one over it, or the next.
+    /// Moves to the first fragment that ends after `place`: the one over it, or the next.
     pub fn seek(&mut self, place: &Place<'_>) {
         self.at = self.tombstones.first_ending_after(place);
     }

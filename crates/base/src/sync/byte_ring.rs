@@ -108,7 +108,7 @@ impl Ring {
         }
     }
 
-    /// Moves all bytes that are there behind `to`.
+    /// Moves all bytes that are there after `to`.
     ///
     /// # Panics
     /// If another thread takes at the same time: the file of the trace has one writer.
@@ -133,7 +133,7 @@ impl Ring {
 }
 
 impl Producer {
-    /// Has `encode` put a payload together behind the head of its record, and `push` do something with both.
+    /// Has `encode` put a payload together after the head of its record, and `push` do something with both.
     #[inline]
     pub fn with_record<T>(
         &self,

@@ -10,7 +10,7 @@
 //! A group takes the numbers after all that are assigned ([`CommitOrder::begin`]), in the order in which groups go
 //! to the log (W2). It is logged and applied, and reports that ([`CommitOrder::finish`]). Groups may be applied at
 //! the same time and finish in any order; the visible number rises past a group only when it and all groups
-//! before it have finished (W3). A group that failed never finishes, so that nothing behind it is published until
+//! before it have finished (W3). A group that failed never finishes, so that nothing after it is published until
 //! [`CommitOrder::skip_assigned`] gives its numbers up: no other group gets them (D6).
 //!
 //! A caller that lets no other group begin before it has published may use [`CommitOrder::next`] and
@@ -146,7 +146,7 @@ impl CommitOrder {
         }
     }
 
-    /// The group has failed: neither it nor any group behind it becomes visible until its numbers are given up. Any thread,
+    /// The group has failed: neither it nor any group after it becomes visible until its numbers are given up. Any thread,
     /// once.
     pub fn fail(&self, ticket: Ticket) {
         let mut groups = self.in_flight.lock();
@@ -177,7 +177,7 @@ impl CommitOrder {
 
     /// Gives up the numbers of all groups that have not finished, and lets the visible number pass them: nothing
     /// has them. Requires: as [`Self::begin`]; all groups in flight have failed, or wait for one that has. Those
-    /// that had finished behind a failed one become visible.
+    /// that had finished after a failed one become visible.
     pub fn skip_assigned(&self) {
         let mut groups = self.in_flight.lock();
         groups.clear();

@@ -254,7 +254,7 @@ impl<T: Send> GroupQueue<T> {
         group
     }
 
-    /// The leader's group if nobody stands behind it. A writer that joins meanwhile leads the next
+    /// The leader's group if nobody stands after it. A writer that joins meanwhile leads the next
     /// group.
     #[inline]
     pub fn form_alone(&self, leader: &Waiter<T>) -> Option<Group<T>> {
@@ -267,7 +267,7 @@ impl<T: Send> GroupQueue<T> {
     }
 
     /// Takes writers that have joined since, under the same rule. False if `take` said no: then the
-    /// group is closed, for whoever comes later stands behind the one that was left out.
+    /// group is closed, for whoever comes later stands after the one that was left out.
     #[inline]
     pub fn grow(&self, group: &mut Group<T>, mut take: impl FnMut(&mut T, &mut T) -> bool) -> bool {
         let newest = self.newest.load(Ordering::Acquire);
@@ -357,7 +357,7 @@ impl<T: Send> GroupQueue<T> {
     #[cold]
     fn hand_over(&self, group: &Group<T>) {
         Self::link(self.newest.load(Ordering::Acquire));
-        // SAFETY: `last` is not released yet, and someone joined behind it, so the link is set.
+        // SAFETY: `last` is not released yet, and someone joined after it, so the link is set.
         let next = unsafe { (*group.last).newer.load(Ordering::Relaxed) };
         // SAFETY: `next` waits for a state.
         unsafe { (*next).older.store(null_mut(), Ordering::Relaxed) };

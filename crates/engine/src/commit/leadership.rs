@@ -15,7 +15,7 @@ use spanlith_base::sync::{Condvar, Mutex, MutexGuard, thread};
 /// Of the lock of those who wait for landings: a leaf.
 const RANK: u8 = 90;
 
-/// Time of a sync behind which sleeping is cheaper than spinning: some times what a sleep and its end take.
+/// Time of a sync after which sleeping is cheaper than spinning: some times what a sleep and its end take.
 const SLOW_SYNC_NANOS: u64 = 30_000;
 
 /// Rounds of spinning between two looks at the queue.

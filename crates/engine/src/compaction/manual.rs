@@ -33,7 +33,7 @@ pub enum BottommostCompaction {
     IfHaveCompactionFilter,
     /// Yes.
     Force,
-    /// Yes, but not files that this very compaction has made, nor, as in RocksDB, what stands behind them.
+    /// Yes, but not files that this very compaction has made, nor, as in RocksDB, what stands after them.
     ForceOptimized,
 }
 
@@ -120,7 +120,7 @@ impl<'a> ManualCompaction<'a> {
             lsm,
             family,
             options,
-            // In front of all versions of the first key, behind all of the last.
+            // In front of all versions of the first key, after all of the last.
             begin: family.pad(begin, 0xff),
             end: family.pad(end, 0),
             trim: None,

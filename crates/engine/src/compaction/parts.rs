@@ -4,7 +4,7 @@ use spanlith_base::{Error, Result, callbacks};
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, ScopedJoinHandle};
 
-/// Runs all parts at once, the first on this thread, and behind it those for which there is no other.
+/// Runs all parts at once, the first on this thread, and after it those for which there is no other.
 /// The results are in the order of the parts.
 pub(super) fn at_once<P: Send>(
     parts: &mut [P],

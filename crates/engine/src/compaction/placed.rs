@@ -26,7 +26,7 @@ pub(super) struct Placed<'a> {
 }
 
 struct Proximal<'a> {
-    /// Entries behind this number belong here.
+    /// Entries after this number belong here.
     after: SequenceNumber,
     outputs: Outputs<'a>,
 }

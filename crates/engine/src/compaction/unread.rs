@@ -87,7 +87,7 @@ impl Unread {
     }
 }
 
-/// Returns whether tombstones that act without a gap from the first key of `file` to behind its last one are all newer than
+/// Returns whether tombstones that act without a gap from the first key of `file` to after its last one are all newer than
 /// what it holds, and seen by every reader.
 fn covers(
     tombstones: &TruncatedTombstones,

@@ -277,7 +277,7 @@ impl Family {
     }
 
     /// A user key given without its timestamp, with one of `fill` bytes: 0xff stands in front of all
-    /// versions of the key, 0 behind them.
+    /// versions of the key, 0 after them.
     pub(crate) fn pad<'a>(&self, key: Option<&'a [u8]>, fill: u8) -> Option<Cow<'a, [u8]>> {
         key.map(|key| self.padded(key, fill))
     }

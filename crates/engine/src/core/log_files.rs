@@ -48,7 +48,7 @@ pub(crate) struct FollowedLog {
 }
 
 impl FollowedLog {
-    /// Reads what is there by now behind `end`: 0, or the end of a record that its reader returned.
+    /// Reads what is there by now after `end`: 0, or the end of a record that its reader returned.
     pub(crate) fn read_on(&mut self, end: u64) -> Result<()> {
         if end == 0 {
             self.reader = LogReader::new(Rest::boxed(&self.file, 0), self.number);

@@ -187,7 +187,7 @@ impl Lsm {
     /// Those of the MANIFEST, which is started anew by the next edit.
     pub(crate) fn track_synced_logs(&self, synced: &[(FileNumber, u64)]) -> Result<()> {
         let Some(&(newest, _)) = synced.last() else {
-            // Of every synced write but the first behind a switch of logs: no lock for it.
+            // Of every synced write but the first after a switch of logs: no lock for it.
             return Ok(());
         };
         // Facts about a log, and all that is built on its records, must not outlive its name.

@@ -41,7 +41,7 @@ use spanlith_wal::{BATCH_HEADER_SIZE, BatchIter, BatchOp, WriteBatch};
 
 /// Says what the log data of a note begins with.
 pub(crate) const MARK: &[u8; 8] = b"spanlith";
-/// Where the mark stands in the record of a note: behind the batch header, the tag and the length.
+/// Where the mark stands in the record of a note: after the batch header, the tag and the length.
 pub(crate) const MARK_AT: usize = BATCH_HEADER_SIZE + 2;
 
 const OPENING: u8 = 1;
@@ -113,7 +113,7 @@ impl Opening {
 }
 
 impl Witness {
-    /// A batch of no updates that carries the witness at its place, behind sequence number `sequence`.
+    /// A batch of no updates that carries the witness at its place, after sequence number `sequence`.
     pub(crate) fn to_batch(
         self,
         place: &NotePlace<'_>,

@@ -287,7 +287,7 @@ impl PaceState {
         self.files.update(level0_files as u64 * PARTS, 0, of_files);
     }
 
-    /// Bytes of keys and values that stand behind a byte of a table.
+    /// Bytes of keys and values for each byte of a table.
     fn expansion(&self) -> f64 {
         match self.flushed_bytes {
             0 => 1.0,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How much faster than on average the end of a flush is taken to pass; it never passes wholly.
 const TAIL_SPEED: f64 = 1.5;
 
-/// Part of a compaction behind which its speed is known.
+/// Part of a compaction after which its speed is known.
 const KNOWN: f64 = 0.02;
 
 /// The flush of a family that runs. All orders are relaxed: these are estimates.

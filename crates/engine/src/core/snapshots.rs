@@ -38,7 +38,7 @@ static DATABASES: AtomicU64 = AtomicU64::new(0);
 struct Live {
     /// Seconds since the epoch.
     taken: u64,
-    /// A transaction looks for writes behind it.
+    /// A transaction looks for writes after it.
     for_conflicts: bool,
     /// Nobody asked for it: it is not among those that are counted.
     is_hidden: bool,
@@ -93,7 +93,7 @@ impl SnapshotList {
         self.take_as(kind, visible)
     }
 
-    /// As [`Self::take`], for a transaction that looks for writes behind it: they are found as long as it lives, even
+    /// As [`Self::take`], for a transaction that looks for writes after it: they are found as long as it lives, even
     /// those that cancel each other. With `is_hidden` it is not counted among the snapshots.
     pub(crate) fn take_for_conflicts(
         self: &Arc<Self>,
@@ -161,7 +161,7 @@ impl SnapshotList {
         v
     }
 
-    /// The oldest behind which a transaction looks for writes; the largest number if there is none.
+    /// The oldest after which a transaction looks for writes; the largest number if there is none.
     pub(crate) fn oldest_for_conflicts(&self) -> SequenceNumber {
         let live = self.live.lock();
         let mut of_transactions = live.iter().filter(|l| l.1.for_conflicts);

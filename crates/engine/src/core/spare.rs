@@ -1,7 +1,7 @@
 //! Memory that memtables left for the next ones: who gives it to the system.
 //!
 //! While writers fill one memtable after the other, its pages serve again and again, and a cache that
-//! fills behind a load takes them over; so does the next database that is opened. When nobody has taken any
+//! fills after a load takes them over; so does the next database that is opened. When nobody has taken any
 //! for [`OFFERED_AFTER`], the system may take what it needs, and after [`RELEASED_AFTER`] all of it goes: by
 //! then fresh pages would cost nothing worth mentioning. One timer does it for all databases of the process,
 //! and goes on when they are closed. A child made by `fork` has a timer of its own.
@@ -37,7 +37,7 @@ impl Drop for Watch {
     }
 }
 
-/// Part of a database that is dropped behind all that holds memtables.
+/// Part of a database that is dropped after all that holds memtables.
 pub(crate) struct SpareMemory(Arc<dyn Executor>);
 
 impl SpareMemory {

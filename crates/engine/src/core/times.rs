@@ -24,7 +24,7 @@ pub(crate) struct JobTimes {
     pub times: Option<Arc<SeqnoTimes>>,
     /// Entries from this number on keep it at the bottom.
     pub keep_from: SequenceNumber,
-    /// Entries behind this number go to the proximal level, if the compaction has one.
+    /// Entries after this number go to the proximal level, if the compaction has one.
     pub proximal_after: SequenceNumber,
 }
 
@@ -92,7 +92,7 @@ impl KeptTimes {
         }
     }
 
-    /// The number behind which entries are too young for the last level, as far as the database knows; `None`
+    /// The number after which entries are too young for the last level, as far as the database knows; `None`
     /// if the family keeps nothing out of it. As in RocksDB the first entry that may be young is left out.
     pub(crate) fn young_after(&self, settings: &FamilySettings) -> Option<SequenceNumber> {
         let span = settings.options.preclude_last_level_data_seconds;

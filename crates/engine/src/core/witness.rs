@@ -193,7 +193,7 @@ impl<'a> Voucher<'a> {
         });
     }
 
-    /// As [`Self::vouch_for_manifest`] behind a flush of what is in no log, so that no log goes that a cut
+    /// As [`Self::vouch_for_manifest`] after a flush of what is in no log, so that no log goes that a cut
     /// MANIFEST would ask for. Synced, if that costs next to nothing.
     pub(crate) fn vouch_for_unlogged(&self) {
         if !self.lsm.logs.lacks_writes() {

@@ -29,7 +29,7 @@ pub struct LogToVerify<'a> {
     pub synced: u64,
     /// Bytes that are there, if somebody is writing behind them; what lies behind is not read.
     pub written: Option<u64>,
-    /// Where a recovery cut it, if one did; what lies behind does not count.
+    /// Where a recovery cut it, if one did; what lies after does not count.
     pub cut: Option<u64>,
     /// No log follows it.
     pub is_newest: bool,
@@ -86,7 +86,7 @@ struct Walk<'l> {
     limit: u64,
     /// End of the last record.
     end: u64,
-    /// Sequence number behind the last batch.
+    /// Sequence number after the last batch.
     next_sequence: u64,
 }
 

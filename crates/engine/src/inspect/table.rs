@@ -180,7 +180,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// The checksum of every block, also behind damage.
+    /// The checksum of every block, also after damage.
     fn blocks(&mut self, table: &TableToVerify, size: u64, dump: &TableDump) -> Result<()> {
         let file = match self.open(&table.path) {
             Ok(file) => file,

@@ -33,7 +33,7 @@ pub struct LevelIter {
     filter: Option<TableFilter>,
     /// The open table is passed over: it is never positioned.
     passes_over: bool,
-    /// A user key behind which nobody wants entries.
+    /// A user key after which nobody wants entries.
     upper: Option<Arc<[u8]>>,
 }
 
@@ -177,7 +177,7 @@ impl LevelIter {
         })
     }
 
-    /// [`Self::seek`], unless filters say that nothing at or behind `key` has the prefix sought: then
+    /// [`Self::seek`], unless filters say that nothing at or after `key` has the prefix sought: then
     /// false, and it stands where it stood.
     pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>) -> bool {
         let from = self.find(key);
@@ -189,7 +189,7 @@ impl LevelIter {
                 Err(_) => true,
             };
             if may_hold {
-                // A table passed by may hold entries behind the prefix, and this one nothing with it.
+                // A table passed by may hold entries after the prefix, and this one nothing with it.
                 self.seek_from(from, key);
                 return true;
             }
@@ -199,7 +199,7 @@ impl LevelIter {
             {
                 ranges.note();
             }
-            // An entry at the end of a table lies behind the prefix; the end of a tombstone may lie
+            // An entry at the end of a table lies after the prefix; the end of a tombstone may lie
             // within, and entries with the prefix in the next table.
             if !file.largest_is_sentinel() {
                 return false;

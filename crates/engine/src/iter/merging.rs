@@ -285,7 +285,7 @@ impl MergingIter {
         self.top().value()
     }
 
-    /// Tells tables of a user key behind which nobody wants entries.
+    /// Tells tables of a user key after which nobody wants entries.
     pub fn bound(&mut self, upper: &[u8]) {
         let upper = Arc::from(upper);
         self.children
@@ -320,7 +320,7 @@ impl MergingIter {
     }
 
     /// Moves the stream of the current entry to its last entry at or before `key`, and stands on
-    /// the last entry of all. Requires: `valid`, and `key` not behind the current entry.
+    /// the last entry of all. Requires: `valid`, and `key` not after the current entry.
     pub fn seek_top_for_prev(&mut self, key: &[u8]) {
         if self.forward {
             self.turn(false);
@@ -482,7 +482,7 @@ impl MergingIter {
         self.rebuild();
     }
 
-    /// As [`Self::seek`]; streams begin behind what newer places delete from `key` on, as `coverage` says.
+    /// As [`Self::seek`]; streams begin after what newer places delete from `key` on, as `coverage` says.
     ///
     /// # Errors
     /// Of a table that has to be opened; then nothing has moved.

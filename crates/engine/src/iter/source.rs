@@ -77,7 +77,7 @@ impl Source {
         }
     }
 
-    /// Tells tables of a user key behind which nobody wants entries.
+    /// Tells tables of a user key after which nobody wants entries.
     pub fn bound(&mut self, upper: &Arc<[u8]>) {
         match self {
             Self::Mem(_) => {}
@@ -135,7 +135,7 @@ impl Source {
         each!(self, i => i.seek(key));
     }
 
-    /// [`Self::seek`], unless a filter says that nothing at or behind the internal key has the prefix
+    /// [`Self::seek`], unless a filter says that nothing at or after the internal key has the prefix
     /// sought: then false, and it stands where it stood.
     pub fn seek_prefix(&mut self, key: &[u8], prefix: PrefixSeek<'_>, params: &ReadParams) -> bool {
         match self {

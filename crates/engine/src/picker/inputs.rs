@@ -44,7 +44,7 @@ pub struct PickerInput<'a> {
     /// Files that reach their period within so many seconds are rewritten already: the load is low
     /// now, and will not be before then.
     pub ahead_seconds: u64,
-    /// Entries behind this number are too young for the last level; `None` if none ever is.
+    /// Entries after this number are too young for the last level; `None` if none ever is.
     pub young_after: Option<SequenceNumber>,
 }
 

@@ -278,7 +278,7 @@ impl Picking<'_> {
         best
     }
 
-    /// Where round robin goes on behind `passed` files of a level.
+    /// Where round robin goes on after `passed` files of a level.
     fn next_cursor(&self, level: usize, passed: usize) -> Option<(u32, Vec<u8>)> {
         let order = self.by_priority(level);
         let next = order.get(passed).or(order.first())?;

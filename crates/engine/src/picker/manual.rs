@@ -79,7 +79,7 @@ pub fn pick_manual_range(input: &PickerInput<'_>, range: &ManualRange<'_>) -> Ma
 }
 
 /// Drops files of this compaction's own making: keeps the first run of older files. As in RocksDB older
-/// files behind it stay as they are, unless the limit of a step ends before them.
+/// files after it stay as they are, unless the limit of a step ends before them.
 fn leave_own_files(range: &ManualRange<'_>, files: Files) -> Files {
     let Some(first_own) = range.first_own_file else {
         return files;
@@ -135,7 +135,7 @@ impl Picking<'_> {
         }))
     }
 
-    /// Smallest user key of the file behind others in the level of the range.
+    /// Smallest user key of the file after others in the level of the range.
     fn key_behind(&self, range: &ManualRange<'_>, files: &Files) -> Option<Vec<u8>> {
         let level = self.version().levels.get(range.level)?;
         let last = level.index_of(files.last()?.number)?;

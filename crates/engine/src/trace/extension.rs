@@ -6,9 +6,9 @@
 //!               | varint64 found | varint64 bytes | varint64 steps forward | varint64 steps backward
 //! ```
 //!
-//! A record belongs to the record of the trace with that ordinal, counted from 0 behind the header. They come in the
+//! A record belongs to the record of the trace with that ordinal, counted from 0 after the header. They come in the
 //! order in which requests ended, so ordinals rise on the whole, but not strictly: that of an iterator ends with its next
-//! positioning, or with the iterator. Bytes behind the last known field of a record are skipped. A torn record is the
+//! positioning, or with the iterator. Bytes after the last known field of a record are skipped. A torn record is the
 //! end, as in the trace itself.
 
 use super::reader::RawBytes;
@@ -23,7 +23,7 @@ const HEADER: usize = 16 + 4 + 8;
 /// Describes what became of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
-    /// Which record of the trace it belongs to: its place behind the header, from 0 on.
+    /// Which record of the trace it belongs to: its place after the header, from 0 on.
     pub ordinal: u64,
     /// Kind of that record, one of [`super::kinds`].
     pub kind: u8,

@@ -68,7 +68,7 @@ impl TraceHeader {
         }
     }
 
-    /// Takes a record behind the header apart.
+    /// Takes a record after the header apart.
     ///
     /// # Errors
     /// `Corruption` that names the field if its bytes are no such record.
@@ -91,7 +91,7 @@ impl TraceHeader {
     }
 }
 
-/// `major.minor` behind a name, in one of the fields that tabs separate.
+/// `major.minor` after a name, in one of the fields that tabs separate.
 fn version_behind(text: &[u8], name: &str) -> Option<(u32, u32)> {
     let mut fields = text.split(|&b| b == b'\t' || b == b'\n');
     let version = fields.find_map(|field| field.strip_prefix(name.as_bytes()))?;

@@ -1,7 +1,7 @@
 //! RocksDB's trace files: what callers asked a database, which blocks were looked up in the cache, which
 //! calls reached the file system.
 //!
-//! All three kinds are records behind each other ([`TraceReader`]); the first is a header
+//! All three kinds are records one after the other ([`TraceReader`]); the first is a header
 //! ([`TraceHeader`]), which tells traces of queries from the other two. [`TraceHeader::decode`] takes a record
 //! apart. The format: `docs/formats/trace.md`. Nothing of a trace is protected by a checksum, and a trace
 //! whose process ended early stops anywhere; that is no damage ([`TraceReader::torn`]).
@@ -63,7 +63,7 @@ pub mod kinds {
     pub const MULTI_GET: u8 = 13;
 }
 
-/// A record behind the header, taken apart.
+/// A record after the header, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceRecord<'a> {
     /// The trace was ended; nothing that follows belongs to it.

@@ -36,7 +36,7 @@ pub enum Query<'a> {
     },
     /// An iterator was positioned.
     Seek {
-        /// At or before the key, instead of at or behind it.
+        /// At or before the key, instead of at or after it.
         backward: bool,
         /// Id of the column family.
         cf: u32,

@@ -1,4 +1,4 @@
-//! The records of a trace file, one behind the other.
+//! The records of a trace file, one after the other.
 
 use spanlith_base::Result;
 use spanlith_base::coding::{get_fixed32, get_fixed64};

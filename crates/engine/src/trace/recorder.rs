@@ -81,7 +81,7 @@ pub(crate) struct RecorderOptions {
 /// Describes what was recorded, and what not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TraceSummary {
-    /// Records in the file behind its header, without the end.
+    /// Records in the file after its header, without the end.
     pub records: u64,
     /// Records that were left out because the file had reached its size, or could not be written.
     pub dropped: u64,

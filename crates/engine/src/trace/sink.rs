@@ -180,7 +180,7 @@ impl Sink {
         ring.take(self.room(ring.index));
     }
 
-    /// Takes a record that is too large for a ring, behind what the ring held before.
+    /// Takes a record that is too large for a ring, after what the ring held before.
     pub(super) fn take_large(&mut self, thread: u32, record: &[u8]) {
         self.room(thread).extend_from_slice(record);
     }
@@ -354,7 +354,7 @@ impl Sink {
         }
     }
 
-    /// A record whose extension did not come right behind it.
+    /// A record whose extension did not come right after it.
     fn meet(&mut self, at: (u32, u64), ordinal: u64) {
         match self.halves.remove(&at) {
             Some(Half::Extension(early)) => self.add_extension(early, ordinal),
@@ -381,7 +381,7 @@ impl Sink {
             } => micros + nanos.saturating_sub(base) / 1000,
             Times::Monotonic => nanos,
         };
-        // A record that came late stands behind younger ones.
+        // A record that came late stands after younger ones.
         self.timestamp = self.timestamp.max(timestamp);
         self.timestamp
     }

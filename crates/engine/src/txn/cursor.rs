@@ -60,7 +60,7 @@ impl TxnCursor<'_> {
         Ok(self.overlay.valid())
     }
 
-    /// Moves to the first key at or behind `key`.
+    /// Moves to the first key at or after `key`.
     ///
     /// # Errors
     /// Those of reading, and of merge operators.

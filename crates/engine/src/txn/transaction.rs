@@ -1,7 +1,7 @@
 //! A transaction: updates that are seen by its own reads, and by others all at once when it is committed.
 //!
 //! Its updates wait in an indexed batch. With locks (the default), a key is locked before it is written or read for
-//! update, and with a snapshot the lock is granted only if nobody wrote the key behind it. Without locks, what was written or
+//! update, and with a snapshot the lock is granted only if nobody wrote the key after it. Without locks, what was written or
 //! read for update is checked when the transaction commits ([`crate::write`]). Semantics are RocksDB's (R-BASE-23), with
 //! one difference: without locks RocksDB looks for conflicts in memtables and fails with `TryAgain` if those of the time are
 //! gone; here the state that was seen is pinned, and tables tell, so that this never happens.
@@ -355,7 +355,7 @@ impl Transaction {
     /// Sets a key.
     ///
     /// # Errors
-    /// `TimedOut` with `LockTimeout`; `Busy` if somebody wrote the key behind the snapshot, or with `Deadlock`; `Aborted`
+    /// `TimedOut` with `LockTimeout`; `Busy` if somebody wrote the key after the snapshot, or with `Deadlock`; `Aborted`
     /// with `LockLimit`; `InvalidArgument` for a key or value that is too large, or if it was prepared; `NotSupported` in
     /// families with timestamps. Nothing has changed then, but that a key whose update finds the batch full is locked.
     pub fn put(&mut self, cf: &Cf, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {

@@ -304,7 +304,7 @@ impl VersionBuilder {
         Some(kept.chain(delta.added.values()).cloned().collect())
     }
 
-    /// Blob files at or behind the oldest one that a table is linked to, without those that are
+    /// Blob files at or after the oldest one that a table is linked to, without those that are
     /// garbage only and linked to no table.
     fn live_blob_files(&self, version: &Version) -> Result<BTreeMap<u64, Arc<BlobFileMeta>>> {
         let mut linked = HashSet::new();

@@ -1,4 +1,4 @@
-//! The lines of a CURRENT behind the first one: what of a database stands on a speed disk.
+//! The lines of a CURRENT after the first one: what of a database stands on a speed disk.
 //!
 //! ```text
 //! MANIFEST-000012

@@ -298,7 +298,7 @@ impl VersionEdit {
         self.encode_logs_and_family(out);
     }
 
-    /// The fields behind the files.
+    /// The fields after the files.
     fn encode_logs_and_family(&self, out: &mut Vec<u8>) {
         for wal in &self.wal_additions {
             let mut body = Vec::new();

@@ -77,7 +77,7 @@ pub struct FileMeta {
     pub epoch_number: u64,
     /// Unique id of the table, zero for unknown.
     pub unique_id: [u64; 2],
-    /// Bytes behind the data blocks, 0 for unknown.
+    /// Bytes after the data blocks, 0 for unknown.
     pub tail_size: u64,
     /// Temperature byte, 0 for unknown.
     pub temperature: u8,

@@ -499,7 +499,7 @@ impl LevelTargets {
         self.drained_score(level, free, score, o)
     }
 
-    /// A level that is not needed is emptied, behind a due level 0 and from the top.
+    /// A level that is not needed is emptied, after a due level 0 and from the top.
     fn drained_score(&self, level: usize, free: u64, score: f64, o: &LevelOptions) -> f64 {
         match self.lowest_unnecessary_level {
             Some(lowest)

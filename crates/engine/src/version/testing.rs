@@ -5,7 +5,7 @@
 //! L1 10 a..c! 64MB
 //! ```
 //!
-//! Level, number, bounds, size, flags. A bound is a user key, a sequence number behind `#` (1 if it is
+//! Level, number, bounds, size, flags. A bound is a user key, a sequence number after `#` (1 if it is
 //! left out), and `!` for the exclusive sentinel of a range tombstone. Further flags: `blob=N`,
 //! `path=N`, `entries=N`, `deletions=N` (with keys of 10 and values of 90 bytes), `ranges=N` (as many of the
 //! deletions are of ranges), `made=N` and `data=N` (when the file was made and its oldest data written),

@@ -4,7 +4,7 @@
 //! level are sorted by key and disjoint (V1).
 //!
 //! **Search.** Beside the files lie flat arrays with one word per bound: the first eight bytes of
-//! the user key behind the prefix that all keys of the level share ([`Comparator::prefix`]). A binary
+//! the user key after the prefix that all keys of the level share ([`Comparator::prefix`]). A binary
 //! search over words finds the candidate; whole keys are compared only where words are equal. With
 //! a user-defined order all words are 0 and every step compares keys.
 //!
@@ -35,9 +35,9 @@ pub struct Level {
     numbers: Vec<u64>,
     /// Bytes that all bounds share; empty with a user-defined order.
     common: Vec<u8>,
-    /// Word of each file's smallest user key, behind `common`.
+    /// Word of each file's smallest user key, after `common`.
     smallest_words: Vec<u64>,
-    /// Word of each file's largest user key, behind `common`.
+    /// Word of each file's largest user key, after `common`.
     largest_words: Vec<u64>,
     size_bytes: u64,
 }
@@ -135,7 +135,7 @@ impl Level {
         })
     }
 
-    /// The first file that may hold `key` or something behind it.
+    /// The first file that may hold `key` or something after it.
     ///
     /// Requires: not level 0.
     pub fn find_file_for_user_key(&self, key: &[u8]) -> Option<usize> {
@@ -195,7 +195,7 @@ impl Level {
             && (word < high || !file_is_before(&self.comparator, file, key))
     }
 
-    /// Returns whether file `index` begins behind the user key.
+    /// Returns whether file `index` begins after the user key.
     #[inline]
     pub fn begins_behind(&self, index: usize, key: &[u8]) -> bool {
         self.comparator

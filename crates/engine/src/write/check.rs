@@ -22,7 +22,7 @@ pub(super) fn check_batch(
     let mut entries = 0u32;
     let mut families = false;
     let mut set = None;
-    // Damage behind it is the graver fault.
+    // Damage after it is the graver fault.
     let mut not_supported = None;
     let mut iter = BatchIter::new(rep)?;
     let count = iter.header_count();

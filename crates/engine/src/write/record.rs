@@ -117,7 +117,7 @@ fn log_request(
     }
 }
 
-/// Adds a note and the record of one request behind it.
+/// Adds a note and the record of one request after it.
 #[cold]
 #[inline(never)]
 fn log_with_note(

@@ -25,7 +25,7 @@ pub(super) fn timed_batch(
     let now = times.clock.now_seconds();
     let is_timed = |cf| families.get(cf).is_none_or(|f| f.times.is_some());
     let mut timed = Vec::new();
-    // Damage behind it is the graver fault.
+    // Damage after it is the graver fault.
     let mut not_supported = None;
     for op in batch.iter()? {
         let op = op?;

@@ -63,7 +63,7 @@ fn put_payload(to: &mut Vec<u8>, payload: &Payload<'_>) {
             to.extend_from_slice(body);
         }
         Payload::Transaction(t) => {
-            // A transaction that was prepared is there twice, as in RocksDB: as it was prepared, and behind the mark
+            // A transaction that was prepared is there twice, as in RocksDB: as it was prepared, and after the mark
             // that commits it.
             let committed = match t.mark {
                 Mark::Committed(xid) => committed(t, xid).ok(),

@@ -157,7 +157,7 @@ impl<'a> TransactionSteps<'a> {
         Ok(())
     }
 
-    /// Commits a transaction that was prepared with `entries`, with `more` before and `late` behind them.
+    /// Commits a transaction that was prepared with `entries`, with `more` before and `late` after them.
     ///
     /// # Errors
     /// As [`Engine::write_batch`]; the transaction stays prepared then, unless the log failed.

@@ -448,7 +448,7 @@ mod tests {
         };
         assert_eq!(read(&mut host, 0, 0, 0), 77_000);
         assert_eq!(read(&mut host, 100_000, 0, 0), 0);
-        // Fetched with what lies behind; somebody who comes meanwhile waits for the same request.
+        // Fetched with what follows; somebody who comes meanwhile waits for the same request.
         let fetched = read(&mut host, 1_000_000, 1 << 20, READ_AHEAD);
         assert!(fetched > 77_000);
         assert_eq!(read(&mut host, 1_000_000, (1 << 20) + 8192, 0), fetched);

@@ -163,7 +163,7 @@ impl Model {
         end.max(*link)
     }
 
-    /// When a flush that arrives at `now` is done: behind all writes.
+    /// When a flush that arrives at `now` is done: after all writes.
     pub fn flush(&mut self, now: u64) -> u64 {
         if !self.profile.is_volatile {
             return now;

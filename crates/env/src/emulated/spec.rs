@@ -59,7 +59,7 @@ impl fmt::Display for DeviceSpec {
     }
 }
 
-/// A number of bytes, with `k`, `m` or `g` behind it for powers of 1024.
+/// A number of bytes, with `k`, `m` or `g` after it for powers of 1024.
 fn size(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()?.to_ascii_lowercase() {
         b'k' => (text.get(..text.len() - 1)?, 10),

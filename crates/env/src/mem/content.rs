@@ -93,7 +93,7 @@ impl Pieces {
             .collect()
     }
 
-    /// These bytes, and behind them what is longer in `under`.
+    /// These bytes, and after them what is longer in `under`.
     fn over(&self, under: &Self) -> Self {
         let mut all = self.clone();
         let from = self.len();
@@ -240,7 +240,7 @@ impl Content {
     }
 
     /// Appends go to the end again. What was written and synced stays durable; if something was not,
-    /// the bytes behind it may be those from before.
+    /// the bytes after it may be those from before.
     pub(super) fn end_overwrite(&mut self) {
         let Some(again) = self.again.take() else {
             return;

@@ -72,7 +72,7 @@ pub enum PowerLoss {
     Writes,
     /// Sectors of 512 bytes, each by chance, so that writes tear.
     Sectors,
-    /// Everything up to some write, which tears, and nothing behind it.
+    /// Everything up to some write, which tears, and nothing after it.
     Prefix,
 }
 

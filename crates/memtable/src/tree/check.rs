@@ -112,7 +112,7 @@ mod tests {
             }
             iter.status().unwrap();
             assert_eq!(count, 100);
-            // A byte of the value, behind six of key and eight of tag.
+            // A byte of the value, after six of key and eight of tag.
             change(&table, "key050", 17);
             let entry = table.find(b"key050", 1000).unwrap();
             assert_eq!(entry.verify().unwrap_err().to_string(), CHANGED);

@@ -321,7 +321,7 @@ impl MemTableIter {
         }
     }
 
-    /// Verifies the entry reached, and that it stands behind `from`, or before it; null is no entry.
+    /// Verifies the entry reached, and that it stands after `from`, or before it; null is no entry.
     #[cold]
     fn guard_step(&mut self, from: *mut Record, backward: bool) {
         if !self.valid() {

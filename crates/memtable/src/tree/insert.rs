@@ -142,7 +142,7 @@ impl Tree {
         })
     }
 
-    /// Adds an entry behind all others, without a search, if entries come in order; false if they do
+    /// Adds an entry after all others, without a search, if entries come in order; false if they do
     /// not, or the last leaf is full.
     #[inline]
     pub(super) fn append<'a>(&'a self, pending: &mut Pending<'a, '_>) -> bool {
@@ -197,7 +197,7 @@ impl Tree {
         self.insert_at(place, at, pending)
     }
 
-    /// Adds an entry behind `at` others of a leaf; `None` if it must be searched again.
+    /// Adds an entry after `at` others of a leaf; `None` if it must be searched again.
     #[inline]
     fn insert_at<'a>(
         &'a self,

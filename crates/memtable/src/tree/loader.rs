@@ -1,6 +1,6 @@
 //! Entries that one thread adds by the thousand, as the replay of a log does.
 //!
-//! Their records are written at once, into memory that lies behind one another, and put into the tree
+//! Their records are written at once, into memory that lies one after the other, and put into the tree
 //! in groups: a search waits for memory, and eight of them wait together ([`super::batch`]).
 
 use super::batch::Arriving;

@@ -9,12 +9,12 @@
 //! ```text
 //!   node   [version][count][skip][level][link][low][high] | words … | records … | children …
 //!   leaf   link = leaf at the right                                               (inner only)
-//!   inner  link = child before the first separator, children[i] = child behind separator i
+//!   inner  link = child before the first separator, children[i] = child after separator i
 //!   record [key len u32][value len u32][key][tag][value][checksum, if entries are protected]
 //! ```
 //!
 //! `low` and `high` fence the keys a node can hold: low <= key < high, null where open. What both
-//! fences share all keys of the node share, so words may start behind the first `skip` bytes; keys
+//! fences share all keys of the node share, so words may start after the first `skip` bytes; keys
 //! with a long common prefix stay cheap to tell apart.
 //!
 //! Why not a skiplist: a search there is a chain of some twenty dependent cache misses in a large

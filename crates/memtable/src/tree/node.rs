@@ -21,7 +21,7 @@ const FREE: u64 = u64::MAX;
 #[repr(C, align(64))]
 pub(super) struct Node {
     /// Odd while held. Taken by Acquire compare-and-swap and a Release fence, given back by Release
-    /// store; readers note it with Acquire and compare it behind an Acquire fence.
+    /// store; readers note it with Acquire and compare it after an Acquire fence.
     version: AtomicU64,
     /// Slots in use. Relaxed: covered by the version.
     count: AtomicUsize,
@@ -34,7 +34,7 @@ pub(super) struct Node {
     link: AtomicPtr<Node>,
     /// First record the node can hold; null if open. Never changes.
     low: *mut Record,
-    /// First record behind the node; null if open. Release and Acquire, as for `records`.
+    /// First record after the node; null if open. Release and Acquire, as for `records`.
     high: AtomicPtr<Record>,
     /// [`FREE`] from `count` on. Relaxed: covered by the version.
     words: [AtomicU64; SLOTS],
@@ -47,7 +47,7 @@ pub(super) struct Node {
 #[repr(C, align(64))]
 struct Inner {
     node: Node,
-    /// Child behind each separator. Release and Acquire publish the node pointed to.
+    /// Child after each separator. Release and Acquire publish the node pointed to.
     children: [AtomicPtr<Node>; SLOTS],
 }
 
@@ -235,7 +235,7 @@ impl<'a> NodeRef<'a> {
         unsafe { Self::from_raw(self.node().link.load(Ordering::Acquire)) }
     }
 
-    /// Child behind `at` separators.
+    /// Child after `at` separators.
     #[inline(always)]
     pub(super) fn child(self, at: usize) -> Option<NodeRef<'a>> {
         match at.checked_sub(1) {
@@ -335,7 +335,7 @@ impl<'a> NodeRef<'a> {
         node.count.store(count + 1, Ordering::Relaxed);
     }
 
-    /// Inserts a separator and the child behind it. Requires: an inner node with a free slot.
+    /// Inserts a separator and the child after it. Requires: an inner node with a free slot.
     pub(super) fn insert_child(
         self,
         separator: RecordRef<'a>,

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// Fixed part of a record. Never handled as a reference: the bytes lie behind it.
+/// Fixed part of a record. Never handled as a reference: the bytes lie after it.
 #[repr(C)]
 pub(super) struct Record {
     /// Lets loom see a read of the bytes that is not ordered after their writing.
@@ -30,7 +30,7 @@ pub(super) struct Content<'a> {
     pub(super) tag: u64,
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
-    /// Its first bytes lie behind the value.
+    /// Its first bytes lie after the value.
     pub(super) checksum: u64,
     /// Number of these bytes, at most 8.
     pub(super) checksum_len: usize,
@@ -170,7 +170,7 @@ impl<'a> RecordRef<'a> {
         prefetch(self.raw());
     }
 
-    /// Asks for as many bytes behind the record as it has itself, up to [`AHEAD_MAX`], where the next one
+    /// Asks for as many bytes after the record as it has itself, up to [`AHEAD_MAX`], where the next one
     /// will be written.
     #[inline(always)]
     pub(super) fn prefetch_next(self, size: usize) {
@@ -238,7 +238,7 @@ impl<'a> Target<'a> {
         Self::new(key, pack_tag(sequence, 0xff))
     }
 
-    /// Place behind the record at this place.
+    /// Place after the record at this place.
     #[inline]
     pub(super) fn behind(self) -> Self {
         Self {
@@ -254,7 +254,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The comparator's word for what of `key` lies behind its first `skip` bytes.
+/// The comparator's word for what of `key` lies after its first `skip` bytes.
 #[inline(always)]
 pub(super) fn word(comparator: &Comparator, key: &[u8], skip: usize) -> u64 {
     // A key that does not belong into the node (the search will notice) may be shorter.

@@ -107,7 +107,7 @@ impl Tree {
         }
     }
 
-    /// One step down, to the child behind `at` separators; `None` if the node changed.
+    /// One step down, to the child after `at` separators; `None` if the node changed.
     #[inline(always)]
     pub(super) fn down<'a>(
         &'a self,

@@ -18,7 +18,7 @@ pub enum Damage {
     ZeroUnit(usize, usize),
     /// A unit of this size, by number, reads as noise.
     NoiseUnit(usize, usize),
-    /// A unit of this size, by number, reads as the one behind it.
+    /// A unit of this size, by number, reads as the one after it.
     TwinUnit(usize, usize),
     /// The file is not there.
     Missing,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A committing write logs the decision only and applies the prepared entries as well: they are
-//! appended behind the point where the log ends ([`WriteBatch::end_log_here`]). Markers are not
+//! appended after the point where the log ends ([`WriteBatch::end_log_here`]). Markers are not
 //! counted and not subject to the batch's limit.
 
 use super::{BATCH_HEADER_SIZE, ContentFlags, SavePoint, VALUE_SIZE_MAX, WriteBatch, too_long};

@@ -1,7 +1,7 @@
 //! User-defined timestamps in a batch: the last bytes of a key.
 //!
 //! Nothing in a batch says how long the timestamps of a family are; the caller does. A range deletion
-//! carries one behind each of its two keys.
+//! carries one after each of its two keys.
 
 use super::{ContentFlags, KEY_SIZE_MAX, WriteBatch, entry_checksums, too_long, verify_checksums};
 use crate::batch_iter::{BatchIter, BatchOp};

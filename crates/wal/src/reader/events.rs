@@ -31,7 +31,7 @@ pub enum CorruptionKind {
     LastWithoutFirst,
     /// A type that this reader neither knows nor may ignore.
     UnknownType(u8),
-    /// A compression record behind data.
+    /// A compression record after data.
     CompressionNotFirst,
     /// A second compression record.
     CompressionTwice,
@@ -103,7 +103,7 @@ pub enum ReadEvent {
     Record {
         /// File offset of its first header.
         offset: u64,
-        /// File offset behind its last byte.
+        /// File offset after its last byte.
         end: u64,
     },
     /// Something is wrong. Reading may go on, with what is believed to follow.

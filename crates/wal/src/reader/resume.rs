@@ -5,12 +5,12 @@ use spanlith_base::Result;
 use spanlith_env::SequentialFile;
 
 impl LogReader {
-    /// File offset that [`Self::read_on`] wants its file to begin at, for records behind `end`.
+    /// File offset that [`Self::read_on`] wants its file to begin at, for records after `end`.
     pub fn block_of(end: u64) -> u64 {
         end - end % BLOCK_SIZE as u64
     }
 
-    /// Forgets what was read behind `end`, the end of a record that was returned, and reads on there. `file` is
+    /// Forgets what was read after `end`, the end of a record that was returned, and reads on there. `file` is
     /// the same log from [`Self::block_of`] on: what had been torn when it was read may be whole by now. What
     /// was learned of the log, as that its data is compressed, stays.
     ///

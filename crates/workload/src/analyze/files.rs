@@ -262,7 +262,7 @@ impl Analysis {
         stats.value_sizes.iter().map(range).collect()
     }
 
-    /// Tells the runs of keys with one prefix, each with the id of the key behind it; not the last.
+    /// Tells the runs of keys with one prefix, each with the id of the key after it; not the last.
     fn prefixes(
         &self,
         stats: &FamilyStats,

@@ -316,7 +316,7 @@ impl Keys {
     }
 }
 
-/// Looks keys up, each behind the one before.
+/// Looks keys up, each after the one before.
 pub(super) enum Ascending<'a> {
     InMemory(&'a KeyTable, &'a [u32]),
     InFile {

@@ -65,7 +65,7 @@ impl Read for SectionReader {
     }
 }
 
-/// Bytes behind each other: in memory while they are few, then in a file.
+/// Bytes one after the other: in memory while they are few, then in a file.
 #[derive(Debug, Default)]
 pub(super) struct Spool {
     file: Option<Arc<File>>,

@@ -1,6 +1,6 @@
 //! A table of keys with their counts, made for tables that are much larger than the processor's cache.
 //!
-//! Slots of eight bytes, half of a hash and half of a place, are probed one behind the other; a key with its counts is a
+//! Slots of eight bytes, half of a hash and half of a place, are probed one after the other; a key with its counts is a
 //! record of whole words in a list of chunks that never moves. An access to a cold key then costs two misses of the cache, which
 //! do not depend on those of the next access: [`KeyTable::warm`] asks for the slots and records of a batch of accesses, so that their
 //! misses overlap.
@@ -60,7 +60,7 @@ impl Default for KeyTable {
     }
 }
 
-/// The last bytes of a key as a word, zeros behind their end.
+/// The last bytes of a key as a word, zeros after their end.
 #[inline]
 fn last_word(rest: &[u8]) -> u64 {
     rest.iter()
@@ -256,7 +256,7 @@ impl KeyTable {
         to.truncate(length);
     }
 
-    /// A word of a key as a number in the order of its bytes; 0 behind its end.
+    /// A word of a key as a number in the order of its bytes; 0 after its end.
     #[inline]
     fn digit(&self, place: u32, at: usize) -> u64 {
         let record = self.record(place);
@@ -272,7 +272,7 @@ impl KeyTable {
         let (long_a, long_b) = (self.length(a), self.length(b));
         for at in same..long_a.min(long_b).div_ceil(8) {
             let order = self.digit(a, at).cmp(&self.digit(b, at));
-            // Zeros behind the end of the shorter one say less than its length.
+            // Zeros after the end of the shorter one say less than its length.
             if order.is_ne() {
                 return order;
             }
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!((table.len(), table.bytes(), table.get(b"")), (0, 0, None));
     }
 
-    /// A key that is longer than a chunk has one of its own, and those behind it are found.
+    /// A key that is longer than a chunk has one of its own, and those after it are found.
     #[test]
     fn a_key_of_megabytes_does_not_disturb_others() {
         let mut table = KeyTable::default();

@@ -40,7 +40,7 @@ pub const DRIVER: Driver = Driver {
 /// knee.
 const WORTH: f64 = 0.25;
 
-/// The place of the knee: the last step behind which more clients add little.
+/// The place of the knee: the last step after which more clients add little.
 fn knee(clients: &[u64], throughput: &[f64]) -> usize {
     let steps = clients.windows(2).zip(throughput.windows(2));
     let worth = steps.map(|(c, t)| t[1] / t[0] - 1.0 >= WORTH * (c[1] as f64 / c[0] as f64 - 1.0));

@@ -25,7 +25,7 @@ pub const ENTRY: Experiment = Experiment {
 const VALUE_SIZE: usize = 104;
 /// Bytes of an entry in a table: key, value, sequence number, lengths.
 const ENTRY_SIZE: u64 = 16 + VALUE_SIZE as u64 + 11;
-/// Bytes of all keys over the base of the levels: above 10, so that a static tree has a level behind the second, and
+/// Bytes of all keys over the base of the levels: above 10, so that a static tree has a level after the second, and
 /// little above, so that this level is small against the targets before it.
 const DATA: f64 = 11.5;
 

@@ -43,7 +43,7 @@ pub struct Plot {
 }
 
 impl Plot {
-    /// Lines of series, x and y with tabs between them, behind a head line.
+    /// Lines of series, x and y with tabs between them, after a head line.
     pub fn tsv(&self) -> String {
         let mut out = format!("series\t{}\t{}\n", self.axes[0], self.axes[1]);
         for (name, points) in &self.series {

@@ -29,7 +29,7 @@ impl Keys {
         &self.key
     }
 
-    /// A key that no workload puts: right before that of number `n` if there is room behind the
+    /// A key that no workload puts: right before that of number `n` if there is room after the
     /// number, else with a large number.
     #[inline]
     pub fn set_missing(&mut self, n: u64) -> &[u8] {

@@ -138,7 +138,7 @@ pub struct Query {
     pub key: u64,
     /// Bytes of the value of a put.
     pub value_size: u64,
-    /// Steps of a scan behind the seek.
+    /// Steps of a scan after the seek.
     pub scan_length: u64,
 }
 

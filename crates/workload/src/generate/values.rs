@@ -12,7 +12,7 @@ const POOL: usize = 1 << 20;
 /// Says what LZ4 and ZSTD spend for a repetition and for describing the bytes before it, of the bytes of a piece.
 const REPETITION: f64 = 0.04;
 
-/// Cuts values out of a pool, one behind the other, and begins again at its end.
+/// Cuts values out of a pool, one after the other, and begins again at its end.
 #[derive(Clone, Debug)]
 pub struct Values {
     pool: Vec<u8>,

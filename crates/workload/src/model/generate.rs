@@ -235,7 +235,7 @@ fn place_family(
     }
 }
 
-/// How many keys of a range an operation concerns, and those behind it together at most.
+/// How many keys of a range an operation concerns, and those after it together at most.
 #[derive(Clone, Copy)]
 struct Wanted {
     distinct: u64,

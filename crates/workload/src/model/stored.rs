@@ -17,7 +17,7 @@ use crate::analyze::Operation;
 pub struct StoredKeys {
     /// All of them.
     pub keys: u64,
-    /// Keys that are never accessed, by the accessed key that follows them; those behind the last one come last.
+    /// Keys that are never accessed, by the accessed key that follows them; those after the last one come last.
     pub(super) cold: Vec<u32>,
     /// Bytes of keys.
     pub key_sizes: Sizes,
@@ -37,7 +37,7 @@ pub struct StoredKeys {
 pub struct StoredWalk<'a> {
     family: &'a mut FamilyObservation,
     found: StoredKeys,
-    /// Place of the next accessed key, and its bytes; none behind the last one.
+    /// Place of the next accessed key, and its bytes; none after the last one.
     at: usize,
     next: Option<Vec<u8>>,
 }

@@ -68,7 +68,7 @@ pub struct FamilyModel {
     pub operations: BTreeMap<usize, OperationModel>,
     /// Bytes of a key.
     pub key_sizes: Shape,
-    /// Share of the bytes of a key behind its eighth that differ from those of its neighbour as bytes drawn by chance do.
+    /// Share of the bytes of a key after its eighth that differ from those of its neighbour as bytes drawn by chance do.
     pub key_noise: f64,
     /// Bytes of a value, by class of key size: up to so many bytes.
     pub value_sizes: Vec<(u64, Shape)>,
@@ -261,7 +261,7 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
     }
 }
 
-/// Keys that are not accessed before each of so many accessed ones, and behind the last of all.
+/// Keys that are not accessed before each of so many accessed ones, and after the last of all.
 fn cold_of(f: &FamilyObservation, from: usize, many: usize) -> u64 {
     let Some(stored) = &f.stored else { return 0 };
     let to = match from + many == f.keys.len() {
@@ -343,7 +343,7 @@ fn group(keys: &[&Counted]) -> u64 {
     0
 }
 
-/// How much of a key, behind the bytes that say which it is, is not as in the key before it.
+/// How much of a key, after the bytes that say which it is, is not as in the key before it.
 fn key_noise(f: &FamilyObservation) -> f64 {
     const ID: usize = 8;
     // Of 16 letters drawn by chance one is the neighbour's.

@@ -13,7 +13,7 @@ const GAP: f64 = 12.0;
 /// Height of the names of series, and of each further line of them.
 const LEGEND: f64 = 26.0;
 const LEGEND_LINE: f64 = 18.0;
-/// Room for a number behind the longest bar.
+/// Room for a number after the longest bar.
 const NUMBER: f64 = 110.0;
 /// Colours of the style sheet for bars.
 const COLOURS: usize = 6;

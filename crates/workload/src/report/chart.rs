@@ -27,7 +27,7 @@ pub enum Scale {
 pub enum Steps {
     /// 1, 2, 5 times a power of ten.
     Decimal,
-    /// Powers of two, so that marks are exact with one digit behind the point in KiB, MiB and so on.
+    /// Powers of two, so that marks are exact with one digit after the point in KiB, MiB and so on.
     Binary,
 }
 

@@ -59,7 +59,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|t| t.trim().to_string())
 }
 
-/// The value behind `name` and a colon in a file of such lines.
+/// The value after `name` and a colon in a file of such lines.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = read(path)?;
     let line = text.lines().find(|l| l.starts_with(name))?;

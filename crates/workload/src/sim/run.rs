@@ -589,7 +589,7 @@ impl Sim<'_> {
     }
 
     /// One step of a batch whose leader sleeps for all of its bytes at once, until nobody is delayed any more; everybody else waits
-    /// behind it.
+    /// after it.
     fn delayed_batch(&mut self, now: f64) -> f64 {
         let Some(batch) = &mut self.batch else {
             return 0.0;

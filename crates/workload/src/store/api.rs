@@ -4,7 +4,7 @@ use super::Counters;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a call of a store failed: its own words, behind the name of the store.
+/// Why a call of a store failed: its own words, after the name of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     text: String,
@@ -53,7 +53,7 @@ impl std::error::Error for Error {}
 /// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the first key at or behind the start.
+    /// From the first key at or after the start.
     Forward,
     /// From the last key at or before the start.
     Backward,

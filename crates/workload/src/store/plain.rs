@@ -49,7 +49,7 @@ pub fn files_and_bytes(dir: &Path) -> std::io::Result<(u64, u64)> {
     Ok((files, bytes))
 }
 
-/// The value of a counter behind an operand of eight bytes, little-endian. A value of another length counts as 0, as
+/// The value of a counter after an operand of eight bytes, little-endian. A value of another length counts as 0, as
 /// RocksDB's operator does.
 #[cfg(any(feature = "lmdb", feature = "redb", feature = "fjall"))]
 pub fn added(old: Option<&[u8]>, operand: u64) -> [u8; 8] {

@@ -37,7 +37,7 @@ impl Window {
         }
     }
 
-    /// Steps behind the last file of the oldest run.
+    /// Steps after the last file of the oldest run.
     fn next_end(&mut self) {
         self.bottom.end += 1;
         self.end_is_counted = false;

@@ -239,7 +239,7 @@ impl Transaction {
     }
 }
 
-/// The entries of a transaction's batch behind the mark that it begins with.
+/// The entries of a transaction's batch after the mark that it begins with.
 fn without_noop(body: &[u8]) -> &[u8] {
     let mut entries = BatchIter::entries(body);
     match entries.next() {

@@ -24,7 +24,7 @@ pub(super) struct Placed {
     pub overlaps: bool,
 }
 
-/// The place of a file. `touches` are those of the levels, as far as they are known: none is asked for behind the
+/// The place of a file. `touches` are those of the levels, as far as they are known: none is asked for after the
 /// first with keys or outputs. `above` is the level that files have which come before it in the call and overlap.
 pub(super) fn place(base_level: usize, touches: &[Touch], above: Option<usize>) -> Placed {
     let mut placed = Placed {

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Updates {
     newest: BTreeMap<(u64, u32), u64>,
-    /// By log: the first number of a run of records, and the one after its last. Records behind damage are not in it: a
+    /// By log: the first number of a run of records, and the one after its last. Records after damage are not in it: a
     /// replay may pass over them.
     runs: BTreeMap<u64, Vec<(u64, u64)>>,
     /// Families of prepared sections.
@@ -174,7 +174,7 @@ mod tests {
             ..Updates::default()
         };
         assert!(logs.cover(0, (10, 24)) && logs.cover(8, (12, 12)) && logs.cover(9, (15, 19)));
-        // It begins before them, ends behind them, or has numbers of a log that is gone or not needed.
+        // It begins before them, ends after them, or has numbers of a log that is gone or not needed.
         assert!(!logs.cover(0, (9, 12)) && !logs.cover(0, (20, 25)) && !logs.cover(0, (24, 31)));
         assert!(!logs.cover(9, (12, 19)) && !logs.cover(13, (30, 31)) && !logs.cover(0, (50, 60)));
     }

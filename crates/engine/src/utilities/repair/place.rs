@@ -12,7 +12,7 @@
 //! - Its number was given out before the last record of the MANIFEST, and so were all sequence numbers in it before the
 //!   newest that had come to tables. Then it is obsolete, and was replaced before that MANIFEST began, or another family
 //!   has those numbers and the edit is lost. It is put aside as a loss: on top, keys would return that were deleted.
-//! - It begins behind everything that the named tables hold: the MANIFEST does not know of it yet, and it goes on top. So
+//! - It begins after everything that the named tables hold: the MANIFEST does not know of it yet, and it goes on top. So
 //!   do those that the logs hold, where that keeps the order: a log that is replayed may have more than they do.
 //!
 //! In any other case the MANIFEST is not the one that belongs to the tables. They are then placed as without one.
@@ -381,7 +381,7 @@ mod tests {
         let old = table(4, ("a", "m"), (1, 10));
         let gone = table(5, ("a", "m"), (11, 20));
         let both = table(8, ("a", "m"), (1, 25));
-        // It holds more than what is named, and not behind it.
+        // It holds more than what is named, and not after it.
         let placed = place(
             &all(&[old.clone(), both.clone()]),
             Some(&known(&[&old])),

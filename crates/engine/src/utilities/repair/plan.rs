@@ -527,7 +527,7 @@ impl Plan {
     }
 }
 
-/// Numbers tables that were taken in and do not say when: behind everything that was in tables by then. What was
+/// Numbers tables that were taken in and do not say when: after everything that was in tables by then. What was
 /// in the memtables and overlapped was flushed first.
 fn number_those_from_outside(tables: &mut BTreeMap<u64, Described>) {
     let mut newest: BTreeMap<u32, u64> = BTreeMap::new();

@@ -33,7 +33,7 @@ const TIMESTAMP_ORDERS: [&str; 2] = [
 pub(super) enum Holes {
     /// It is refused.
     Refused,
-    /// It is described by the entries in front of the first hole and behind the last.
+    /// It is described by the entries in front of the first hole and after the last.
     Tolerated,
 }
 

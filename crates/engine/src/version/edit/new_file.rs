@@ -79,7 +79,7 @@ pub struct NewFile {
     pub unique_id: [u64; 2],
     /// Bytes below that the range tombstones of the file cover, by estimate.
     pub compensated_range_deletion_size: u64,
-    /// Bytes behind the data blocks, 0 for unknown.
+    /// Bytes after the data blocks, 0 for unknown.
     pub tail_size: u64,
     /// Says whether keys in the file carry their user-defined timestamps.
     pub user_defined_timestamps_persisted: bool,

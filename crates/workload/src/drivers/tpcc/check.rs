@@ -13,7 +13,7 @@ fn row<R: Row>(store: &dyn Store, key: &[u8]) -> Result<R> {
     }
 }
 
-/// Shows all entries behind a prefix.
+/// Shows all entries after a prefix.
 fn all(store: &dyn Store, prefix: &[u8], each: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
     store.scan(
         0,

@@ -35,7 +35,7 @@ fn set<R: Row>(txn: &mut Txn<'_>, key: &[u8], row: &R, value: &mut [u8]) -> Resu
     Ok(key.len() + value.len())
 }
 
-/// Keys behind a prefix, at most `limit`.
+/// Keys after a prefix, at most `limit`.
 fn keys(txn: &mut Txn<'_>, prefix: &[u8], limit: usize) -> Result<Vec<Vec<u8>>> {
     let mut out = Vec::new();
     txn.scan(0, prefix, Direction::Forward, limit, &mut |key, _| {

@@ -256,7 +256,7 @@ enum Event {
     Inserted(u64),
     /// A read begins.
     Read(usize),
-    /// A read has the processor's part behind it.
+    /// A read has the processor's part after it.
     Looked(usize),
     /// A read has its blocks.
     Fetched(usize),
@@ -515,7 +515,7 @@ impl Machine {
         }
     }
 
-    /// The group is durable; so it goes into the memtable, and those behind that waited for it.
+    /// The group is durable; so it goes into the memtable, and those after it that waited for it.
     fn land(&mut self, now: u64, number: u64) {
         if let Some(group) = self.flight(number) {
             group.durable = Some(now);

@@ -319,7 +319,7 @@ impl Cursor {
         }
     }
 
-    /// The first entry at or behind a start, or at or before it.
+    /// The first entry at or after a start, or at or before it.
     fn first(&self, start: &[u8], direction: Direction) -> Result<At> {
         match direction {
             // LMDB has no empty keys, and does not seek one.

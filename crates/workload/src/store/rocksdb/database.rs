@@ -253,7 +253,7 @@ impl RocksDb {
 impl Drop for RocksDb {
     fn drop(&mut self) {
         let l = self.library;
-        // SAFETY: each handle is destroyed once, the database behind its families and before its options; nobody
+        // SAFETY: each handle is destroyed once, the database after its families and before its options; nobody
         // else has them, because the value is being dropped.
         unsafe {
             for &family in &self.families {
@@ -312,7 +312,7 @@ impl Store for RocksDb {
             return Ok(false);
         }
         let mut len = 0;
-        // SAFETY: the value has `len` bytes until its slice is destroyed, behind the copy.
+        // SAFETY: the value has `len` bytes until its slice is destroyed, after the copy.
         unsafe {
             let bytes = (l.pinnableslice_value)(found, &raw mut len);
             if len > 0 {
@@ -515,7 +515,7 @@ impl Store for RocksDb {
             return Err(Error::unsupported(&self.label, "traces in its C functions"));
         };
         let file = c_text(&file.to_string_lossy())?;
-        // SAFETY: all handles are made here and destroyed behind the call, which copies what it keeps; the
+        // SAFETY: all handles are made here and destroyed after the call, which copies what it keeps; the
         // environment is the process's own, of which the wrapper alone is destroyed.
         unsafe {
             let (env, with, options) =

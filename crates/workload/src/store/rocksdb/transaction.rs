@@ -80,7 +80,7 @@ impl<'a> RocksTransaction<'a> {
         if found.is_null() {
             return false;
         }
-        // SAFETY: the library allocated `len` bytes for its caller, which are not used behind the copy.
+        // SAFETY: the library allocated `len` bytes for its caller, which are not used after the copy.
         unsafe {
             value.extend_from_slice(std::slice::from_raw_parts(found.cast(), len));
             (self.store.library.free)(found.cast());

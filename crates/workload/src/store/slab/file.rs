@@ -1,6 +1,6 @@
 //! Files of equal slots, one for each size class.
 //!
-//! A slot, little-endian: CRC-32C of all behind it (4 bytes), family (4), sequence number (8), length of the key (4),
+//! A slot, little-endian: CRC-32C of all after it (4 bytes), family (4), sequence number (8), length of the key (4),
 //! of the value (4), key, value; the rest is what was there before. A slot that was emptied begins with 24 zero bytes. Classes are powers of two
 //! from 64 bytes to 1 MiB, so that a slot of at most 4 KiB never crosses a page.
 
