@@ -123,6 +123,12 @@ impl LogSet {
         self.unsynced.lock().is_empty()
     }
 
+    /// Returns whether all closed logs before `number` are synced.
+    pub(crate) fn are_synced_before(&self, number: FileNumber) -> bool {
+        let unsynced = self.unsynced.lock();
+        unsynced.iter().all(|log| log.log_number() >= number)
+    }
+
     /// Closes the writers of logs that are gone, synced or not: a descriptor that is closed later would cut the file at the
     /// end of what it wrote.
     pub(super) fn forget_unsynced(&self, dead: &[FileNumber]) {

@@ -346,6 +346,11 @@ impl<'a> FlushJob<'a> {
                 self.discard();
                 self.lsm.set_error(Place::Log, e);
             })?;
+            debug_assert!(
+                (self.picked.iter().flat_map(|p| &p.imm))
+                    .all(|sealed| self.lsm.logs.are_synced_before(sealed.next_log)),
+                "F2: earlier writes of other families are durable"
+            );
         }
         Ok(())
     }
