@@ -26,6 +26,7 @@ mod times;
 mod unwind;
 
 #[cfg(test)]
+#[cfg_attr(shuttle, allow(dead_code, reason = "models need less than tests"))]
 mod double;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
