@@ -369,6 +369,11 @@ impl MergingIter {
         self.top().value_pinned()
     }
 
+    /// Value shared with its block; `None` in a memtable.
+    pub fn value_shared(&self) -> Option<Pinned> {
+        self.top().value_shared()
+    }
+
     /// Next entry. Requires: `valid`.
     #[inline]
     pub fn next(&mut self) {

@@ -77,6 +77,15 @@ impl Source {
         }
     }
 
+    /// The value as bytes that a block keeps; `None` in a memtable, whose bytes would be copied.
+    pub fn value_shared(&self) -> Option<Pinned> {
+        match self {
+            Self::Mem(_) => None,
+            Self::Table(i) => Some(i.value_pinned()),
+            Self::Level(i) => Some(i.value_pinned()),
+        }
+    }
+
     /// Tells tables of a user key behind which nobody wants entries.
     pub fn bound(&mut self, upper: &Arc<[u8]>) {
         match self {

@@ -75,6 +75,8 @@ enum At {
     Merged,
     /// Backward; the merged stream is before all versions of the key.
     Saved,
+    /// As `Saved`, with a long value that stays in its block: `aside.shared` keeps the block.
+    Shared,
 }
 
 /// The user's iterator.
@@ -118,6 +120,8 @@ struct Aside {
     unprepared: Option<Stored>,
     /// Backward over all versions: the internal key of the one it stands on.
     version: Vec<u8>,
+    /// The value at `At::Shared`.
+    shared: Pinned,
     /// Backward where runs of deleted keys become range tombstones.
     dead_behind: dead::DeadBehind,
 }
@@ -222,6 +226,10 @@ impl DbIter {
     pub(crate) fn value_pinned(&self) -> Pinned {
         match self.at {
             At::Inner => self.parts.inner.value_pinned(),
+            At::Shared => self
+                .aside
+                .as_ref()
+                .map_or_else(Pinned::default, |a| a.shared.clone()),
             _ => Pinned::copy_of(self.value()),
         }
     }
@@ -251,6 +259,7 @@ impl DbIter {
                 Some((keys::user_key(key), value))
             }
             At::Saved if self.parts.view.is_plain() => Some((&self.key, self.value())),
+            At::Shared => Some((&self.key, self.shared_value())),
             At::None => None,
             _ => Some(self.unusual_entry()),
         }
@@ -274,7 +283,7 @@ impl DbIter {
     fn stored_key(&self) -> &[u8] {
         match self.at {
             At::Inner | At::Resolved => keys::user_key(self.parts.inner.key()),
-            At::Merged | At::Saved => &self.key,
+            At::Merged | At::Saved | At::Shared => &self.key,
             At::None => &[],
         }
     }
@@ -356,8 +365,16 @@ impl DbIter {
         match self.at {
             At::Inner => self.parts.inner.value(),
             At::Resolved | At::Merged | At::Saved => &self.value,
+            At::Shared => self.shared_value(),
             At::None => &[],
         }
+    }
+
+    /// Value at [`At::Shared`].
+    #[inline]
+    fn shared_value(&self) -> &[u8] {
+        debug_assert!(self.at == At::Shared);
+        self.aside.as_ref().map_or(&[], |a| &a.shared)
     }
 
     /// The error that ended the iteration, if any.
@@ -366,6 +383,9 @@ impl DbIter {
     }
 
     fn reset(&mut self) {
+        if self.at == At::Shared {
+            self.forget_aside();
+        }
         self.at = At::None;
         self.looks = 0;
         self.error = None;
@@ -535,7 +555,7 @@ impl DbIter {
                 self.parts.inner.next_inlined();
             }
             At::Merged => {}
-            At::Saved => {
+            At::Saved | At::Shared => {
                 // Turn round: to the first entry at or after the newest version of the key.
                 let key = std::mem::take(&mut self.key);
                 if self.parts.view.all_versions() {
@@ -566,7 +586,7 @@ impl DbIter {
             }
             At::Merged => {}
             // Such an iterator never goes backward.
-            At::Saved => return self.next(),
+            At::Saved | At::Shared => return self.next(),
         }
         self.find_forward_as::<true>(true);
     }

@@ -4,6 +4,7 @@
 mod access_traces;
 mod at_risk;
 mod backups;
+mod backward;
 mod basic;
 mod best_efforts;
 mod blob_damage;

@@ -123,8 +123,9 @@ impl DbIter {
     fn value_through(&self, values: &mut ScanValues, index: &[u8]) -> Result<Pinned> {
         let pointer = BlobIndex::decode(index)?.pointer()?;
         let blobs = self.blobs();
-        if values.ahead.is_backward != (self.at == At::Saved) {
-            values.ahead.is_backward = self.at == At::Saved;
+        let is_backward = matches!(self.at, At::Saved | At::Shared);
+        if values.ahead.is_backward != is_backward {
+            values.ahead.is_backward = is_backward;
             values.begin_anew();
         }
         if let Some(value) = values.ahead.take(&pointer, self.stored_key()) {

@@ -7,6 +7,17 @@ use crate::read::stored::Stored;
 use spanlith_base::keys::{self, ValueType};
 use spanlith_base::{Comparator, Pinned, Result};
 
+/// Values of at least this length are shared with their block.
+const SHARED_LEN_MIN: usize = 512;
+
+/// Says whether one entry was all there is of a key.
+enum Passing {
+    /// It was, and it is shown.
+    Done,
+    /// The general loop goes on after a version of this kind, if the entry was passed.
+    First(Option<ValueType>),
+}
+
 impl DbIter {
     /// Last key at or before `target`.
     pub fn seek_for_prev(&mut self, target: &[u8]) {
@@ -82,7 +93,7 @@ impl DbIter {
                 }
             }
             At::Merged => self.reseek_before_saved_key(),
-            At::Saved => {}
+            At::Saved | At::Shared => {}
         }
         self.find_backward();
     }
@@ -186,22 +197,9 @@ impl DbIter {
                     return;
                 }
             } else if is_plain {
-                // The usual case, a value with one version, is done without the general loop.
-                let tag = keys::tag(internal);
-                if keys::tag_type(tag) == ValueType::Value as u8
-                    && keys::tag_sequence(tag) <= self.parts.snapshot
-                {
-                    self.value.clear();
-                    self.value.extend_from_slice(self.parts.inner.value());
-                    self.passed.hidden += 1;
-                    self.parts.inner.prev();
-                    let before = self.parts.inner.current_key();
-                    if before.is_some_and(|key| !self.is_saved_key(keys::user_key(key))) {
-                        self.at = At::Saved;
-                        self.forget_aside();
-                        return;
-                    }
-                    newest = Some(ValueType::Value);
+                match self.pass_lone_value(keys::tag(internal)) {
+                    Passing::Done => return,
+                    Passing::First(kind) => newest = kind,
                 }
             }
             let found = match all {
@@ -278,6 +276,67 @@ impl DbIter {
         if let Some(aside) = &mut self.aside {
             aside.entity = None;
             aside.unprepared = None;
+            aside.shared = Pinned::default();
+        }
+    }
+
+    /// The usual case, a value with one version, is done without the general loop: passes over the entry under the merged
+    /// stream, whose tag is given, if it is a visible value, and keeps it.
+    #[inline(always)]
+    fn pass_lone_value(&mut self, tag: u64) -> Passing {
+        if keys::tag_type(tag) != ValueType::Value as u8
+            || keys::tag_sequence(tag) > self.parts.snapshot
+        {
+            return Passing::First(None);
+        }
+        let at = self.save_value();
+        self.passed.hidden += 1;
+        self.parts.inner.prev();
+        let before = self.parts.inner.current_key();
+        if before.is_some_and(|key| !self.is_saved_key(keys::user_key(key))) {
+            self.at = at;
+            return Passing::Done;
+        }
+        if at == At::Shared {
+            self.copy_shared();
+        }
+        Passing::First(Some(ValueType::Value))
+    }
+
+    /// Keeps the value under the merged stream, which moves on, in place of what stood aside; returns where the iterator
+    /// stands if it is the only version. A long value of a table stays in its block, since copying costs more than
+    /// keeping the block.
+    #[inline]
+    fn save_value(&mut self) -> At {
+        let value = self.parts.inner.value();
+        if value.len() >= SHARED_LEN_MIN && self.share_value() {
+            return At::Shared;
+        }
+        self.value.clear();
+        self.value.extend_from_slice(self.parts.inner.value());
+        self.forget_aside();
+        At::Saved
+    }
+
+    /// Shares the value under the merged stream with its block; false if it is in a memtable.
+    fn share_value(&mut self) -> bool {
+        let Some(shared) = self.parts.inner.value_shared() else {
+            return false;
+        };
+        let aside = self.aside.get_or_insert_default();
+        aside.entity = None;
+        aside.unprepared = None;
+        aside.shared = shared;
+        true
+    }
+
+    /// Copies a shared value to where one with several versions is kept.
+    #[cold]
+    fn copy_shared(&mut self) {
+        self.value.clear();
+        if let Some(aside) = &mut self.aside {
+            self.value.extend_from_slice(&aside.shared);
+            aside.shared = Pinned::default();
         }
     }
 

@@ -183,7 +183,7 @@ impl DbIter {
     pub(super) fn prev_limited(&mut self) {
         match self.at {
             At::None => return,
-            At::Saved => {}
+            At::Saved | At::Shared => {}
             At::Inner | At::Resolved => self.save_key(),
             // Entries that the merge has read count once more on the way back.
             At::Merged => {
@@ -201,7 +201,7 @@ impl DbIter {
             }
         }
         self.skipped = 0;
-        if self.at == At::Saved || self.leave_key() {
+        if matches!(self.at, At::Saved | At::Shared) || self.leave_key() {
             self.go_on_backward();
         }
     }
