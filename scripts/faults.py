@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One black-box scenario for each fault that a day of use found (docs/milestones.md, A1 to D25).
+"""One black-box scenario for each fault that a day of use found (docs/coverage.md, A1 to D25).
 
     scripts/faults.py LIBRARY SPANLITH PEER [--tree DIR] [--only A3,B9] [--json] [--seconds N] [--keep DIR]
 

@@ -29,7 +29,7 @@ TYPES = {
 }
 BIG = 1 << 64
 ENUMERATED = re.compile("compression|style|_pri|mode|type|tier|checksum|temperature|shortening|prepopulate|info_log_level")
-# Not run: features of later milestones, values of enumerations that the peer cuts to a byte, limits of ours, and what
+# Not run: features that did not exist yet, values of enumerations that the peer cuts to a byte, limits of ours, and what
 # would take all threads or the whole disk.
 LEFT_OUT = [
     ("rocksdb_options_set_create_if_missing", "*"), ("rocksdb_options_set_compaction_style", "*"),

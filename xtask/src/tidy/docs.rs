@@ -50,8 +50,8 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The pages whose tables name tests: of the items of the milestones, and of the invariants.
-const NAME_TESTS: [&str; 2] = ["docs/milestones.md", INVARIANTS];
+/// The pages whose tables name tests: of the capabilities, and of the invariants.
+const NAME_TESTS: [&str; 2] = ["docs/coverage.md", INVARIANTS];
 
 /// Each row of its table names a test.
 const INVARIANTS: &str = "docs/invariants.md";
@@ -260,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_a_milestone_names_must_exist_where_it_says() {
+    fn tests_that_a_capability_names_must_exist_where_it_says() {
         let page = "| a | `x.rs: one` `it/x.rs: two` | `db/` |\n\
                     | b | `x.rs: ones` `y.rs: one` `other/x.rs: one` `scripts/z.py` |\n\
                     `x.rs: prose`\n";
         let files = [
-            ("docs/milestones.md", page),
+            ("docs/coverage.md", page),
             (
                 "crates/a/src/x.rs",
                 "#[test]\nfn one() {}\n// fn onesided\n",
