@@ -3,9 +3,58 @@
 //! They stay as the device gave them, in the pieces in which they were read. A reader that goes on from one page to the next
 //! copies payload out of them, and gives up each piece once it is past its last page that counts.
 
+//!
+//! A piece lies in a region of memory, which the memtable that the replay fills takes next: its pages are there already, so
+//! that the two together ask the system for hardly more memory than the memtable alone.
+
 use crate::page::PAGE_HEADER;
 use crate::scan::PageRef;
+use spanlith_base::memory::{REGION_BYTES, Region};
 use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// Memory that pages are read into.
+pub(crate) enum Chunk {
+    Region(Region),
+    Bytes(Vec<u8>),
+}
+
+impl Chunk {
+    /// Memory for `len` bytes: a region, if they fill more than half of one.
+    pub(crate) fn new(len: usize) -> Self {
+        let fills = (REGION_BYTES / 2 + 1..=REGION_BYTES).contains(&len);
+        match fills.then(Region::whole).flatten() {
+            Some(region) => {
+                if region.lacks_pages() {
+                    region.populate(0, REGION_BYTES);
+                }
+                Self::Region(region)
+            }
+            None => Self::Bytes(vec![0; len]),
+        }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Region(region) => region.bytes_mut(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Region(region) => region.bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.bytes().len())
+    }
+}
 
 /// Consecutive pages as they stand on the disk.
 #[derive(Clone, Debug)]
@@ -13,7 +62,7 @@ struct Piece {
     first: u32,
     /// The last of its pages that counted when it was read.
     last: u32,
-    bytes: Vec<u8>,
+    chunk: Arc<Chunk>,
 }
 
 /// The pieces of a log, in the order in which they were read.
@@ -32,10 +81,9 @@ impl KeptPages {
     }
 
     /// Keeps pages from `first` on, of which `last` is the last one that was found whole.
-    pub(crate) fn keep(&mut self, first: u32, last: u32, mut bytes: Vec<u8>) {
-        let pages = (last.saturating_sub(first)) as usize + 1;
-        bytes.truncate(pages.saturating_mul(self.page_size));
-        self.pieces.push_back(Piece { first, last, bytes });
+    pub(crate) fn keep(&mut self, first: u32, last: u32, chunk: Chunk) {
+        let chunk = Arc::new(chunk);
+        self.pieces.push_back(Piece { first, last, chunk });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -59,7 +107,8 @@ impl KeptPages {
             };
             let begin = (page.page - piece.first) as usize * self.page_size + PAGE_HEADER;
             let skip = (offset + done as u64).saturating_sub(page.offset) as usize;
-            let payload = piece.bytes.get(begin + skip..begin + usize::from(page.len));
+            let bytes = piece.chunk.bytes();
+            let payload = bytes.get(begin + skip..begin + usize::from(page.len));
             let payload = payload.unwrap_or_default();
             let rest = buf.get_mut(done..).unwrap_or_default();
             let n = payload.len().min(rest.len());
@@ -82,9 +131,9 @@ mod tests {
     #[test]
     fn payload_is_read_across_pieces_and_given_up() {
         let size = PAGE_HEADER + 8;
-        let piece = |pages: &[u8]| -> Vec<u8> {
+        let piece = |pages: &[u8]| -> Chunk {
             let page = |n: &u8| [vec![0; PAGE_HEADER], vec![*n; 8]].concat();
-            pages.iter().flat_map(page).collect()
+            Chunk::Bytes(pages.iter().flat_map(page).collect())
         };
         let mut kept = KeptPages::new(size);
         // Page 12 is none that counts, and what follows it in its piece is not kept.

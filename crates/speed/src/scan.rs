@@ -6,15 +6,19 @@
 //! A batch that is not there whole does not count. Nothing is changed here.
 
 use crate::directory::{Directory, LogEnd, LogEntry};
-use crate::kept::KeptPages;
+use crate::kept::{Chunk, KeptPages};
 use crate::page::{PageHeader, decode_page};
 use crate::plant::Plant;
 use crate::superblock::Superblock;
 use spanlith_base::Result;
+use spanlith_base::memory::REGION_BYTES;
 use spanlith_env::BlockDevice;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
+
+/// Reads whose pages are kept as one piece.
+const READS_OF_PIECE: u32 = (REGION_BYTES / READ_BYTES) as u32;
 
 /// Bytes of pages that a scan keeps, so that a replay after it need not read and check them again. The replay gives them up
 /// as it fills memtables with them.
@@ -103,47 +107,54 @@ fn read_log(
     let layout = &superblock.layout;
     let page_size = layout.page_size as usize;
     let pages_at_once = (READ_BYTES / page_size).max(1) as u32;
-    let bytes_at_once = pages_at_once.min(layout.group_pages) as usize * page_size;
-    let mut buf = Vec::new();
+    let pages_of_piece = pages_at_once
+        .saturating_mul(READS_OF_PIECE)
+        .min(layout.group_pages);
+    let bytes_of_piece = pages_of_piece as usize * page_size;
+    let counts = |header: &PageHeader| {
+        let is_ours = header.colour == entry.colour || plant == Some(Plant::NoColour);
+        let is_before_end = match entry.end {
+            LogEnd::Closed(end) => header.offset.saturating_add(u64::from(header.len)) <= end,
+            LogEnd::Open(_) | LogEnd::Broken(_) => true,
+        };
+        is_ours && is_before_end
+    };
+    let mut spare = None;
     let mut found = Vec::new();
     let (mut kept, mut kept_bytes) = (KeptPages::new(page_size), 0);
     for &group in &entry.groups {
-        let first = layout.first_page(group);
-        let mut done = 0;
-        while done < layout.group_pages {
-            let count = pages_at_once.min(layout.group_pages - done);
-            if buf.is_empty() {
-                buf = vec![0; bytes_at_once];
-            }
-            let mut last = None;
-            let part = buf.get_mut(..count as usize * page_size);
-            let part = part.unwrap_or_default();
-            device.read_at(layout.offset_of(first + done), part)?;
-            for (i, bytes) in part.chunks_exact(page_size).enumerate() {
-                let header = match plant {
-                    Some(Plant::NoChecksum) => crate::page::header_of(bytes),
-                    _ => decode_page(bytes, &superblock.instance),
-                };
-                let Some(header) = header else {
-                    continue;
-                };
-                let is_ours = header.colour == entry.colour || plant == Some(Plant::NoColour);
-                let is_kept = match entry.end {
-                    LogEnd::Closed(end) => {
-                        header.offset.saturating_add(u64::from(header.len)) <= end
+        let end = layout.first_page(group) + layout.group_pages;
+        let mut first = layout.first_page(group);
+        while first < end {
+            let count = pages_of_piece.min(end - first);
+            let mut chunk = spare.take().unwrap_or_else(|| Chunk::new(bytes_of_piece));
+            let whole = chunk.bytes_mut().get_mut(..count as usize * page_size);
+            let (mut last, mut page) = (None, first);
+            for part in whole
+                .unwrap_or_default()
+                .chunks_mut(pages_at_once as usize * page_size)
+            {
+                device.read_at(layout.offset_of(page), part)?;
+                for bytes in part.chunks_exact(page_size) {
+                    let header = match plant {
+                        Some(Plant::NoChecksum) => crate::page::header_of(bytes),
+                        _ => decode_page(bytes, &superblock.instance),
+                    };
+                    if let Some(header) = header.filter(|h| h.page == page && counts(h)) {
+                        last = Some(page);
+                        found.push(header);
                     }
-                    LogEnd::Open(_) | LogEnd::Broken(_) => true,
-                };
-                if is_ours && is_kept && header.page == first + done + i as u32 {
-                    last = Some(header.page);
-                    found.push(header);
+                    page += 1;
                 }
             }
-            if let Some(last) = last.filter(|_| kept_bytes + bytes_at_once <= room) {
-                kept_bytes += bytes_at_once;
-                kept.keep(first + done, last, std::mem::take(&mut buf));
+            match last.filter(|_| kept_bytes + bytes_of_piece <= room) {
+                Some(last) => {
+                    kept_bytes += bytes_of_piece;
+                    kept.keep(first, last, chunk);
+                }
+                None => spare = Some(chunk),
             }
-            done += count;
+            first += count;
         }
     }
     found.sort_by_key(|h| h.ordinal);

@@ -32,6 +32,16 @@ impl Region {
     pub fn base(&self) -> NonNull<u8> {
         match *self {}
     }
+
+    /// As there is none.
+    pub fn bytes(&self) -> &[u8] {
+        match *self {}
+    }
+
+    /// As there is none.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        match *self {}
+    }
 }
 
 /// Nothing is kept.

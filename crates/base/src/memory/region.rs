@@ -147,6 +147,18 @@ impl Region {
         self.base
     }
 
+    /// Its bytes: zeros, or what the last owner left.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: Mapped with this size, initialised in any case, and written through `&mut` alone by whoever calls this.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), REGION_BYTES) }
+    }
+
+    /// The same, to be written.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: As above, and nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), REGION_BYTES) }
+    }
+
     /// Returns whether its pages come one by one.
     pub(super) fn is_gradual(&self) -> bool {
         !self.is_whole
