@@ -65,6 +65,8 @@ pub use db::{
     LogFile, MemoryOwner, Metrics, OpenBuilder, PaceMetric, Secondary, SizeOf, StallMetric,
     TimedValue, ValueRange, WeakDb, WriteMetric, WrittenBytes,
 };
+#[doc(hidden)]
+pub use db::{OpenHook, set_open_hook};
 pub use filter::{
     CompactionFilter, CompactionFilterFactory, FilterContext, FilterDecision, FilterValue,
     RemoveEmptyValues, TableCreation, filter_by_name,

@@ -45,6 +45,7 @@ fn image(from: &Path, to: &Path) {
 
 #[test]
 fn a_database_is_not_made_over_what_is_left_of_one() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("remains");
     let dir = temp.join("db");
     let db = builder(&dir, |_| ()).open().unwrap();
@@ -103,6 +104,9 @@ fn a_refused_create_leaves_no_database() {
 
 #[test]
 fn logs_in_another_directory_are_not_passed_over() {
+    crate::suite_disk::needs_log_files(
+        "the test copies the files of a database that is open, and a disk has one database",
+    );
     let temp = TempDir::new("elsewhere");
     let at = |name: &str| temp.join(name);
     let open = |dir: &str, logs: &str| {
@@ -266,6 +270,9 @@ fn mislead(path: &Path) {
 /// RocksDB misses keys in such tables. They are named, and rewritten when the database is opened (R-SER-TBL-01).
 #[test]
 fn tables_with_a_misleading_hash_index_are_named_and_rewritten() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     use CompactionStyle::{Fifo, Level, Universal};
     for (style, is_compacted) in [
         (Level, true),
@@ -398,6 +405,9 @@ fn copies_beside_families_that_come_and_go_lack_them_and_succeed() {
 /// Tables are looked for where the open says. Moved directories are refused by name, and going back works.
 #[test]
 fn tables_in_directories_that_moved_are_named_and_going_back_works() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("moved paths");
     let dir = |name: &str| DbPath::new(temp.join(name), 1 << 30);
     let open = |of_db: Vec<DbPath>, of_family: Vec<DbPath>| {

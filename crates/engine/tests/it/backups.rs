@@ -268,6 +268,9 @@ fn backups_of_rocksdb_are_restored_and_added_to() {
 
 #[test]
 fn restoring_leaves_what_it_must() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("restoring");
     let (home, wal) = (temp.join("db"), temp.join("logs"));
     let open = || {
@@ -329,6 +332,7 @@ fn restoring_leaves_what_it_must() {
 
 #[test]
 fn a_backup_without_logs_goes_on_with_the_logs_that_were_kept() {
+    crate::suite_disk::needs_log_files("keep_log_files is refused with logs on a speed disk");
     let temp = TempDir::new("without-logs");
     let home = temp.join("db");
     let open = || builder(&home, |o| o.wal_ttl_seconds = 3600).open().unwrap();
@@ -534,6 +538,9 @@ fn whichever_call_fails_a_backup_is_whole_or_not_there() {
 
 #[test]
 fn whichever_call_of_restoring_fails_it_can_be_done_again() {
+    crate::suite_disk::needs_log_files(
+        "a restore that is cut leaves a disk that has to be formatted",
+    );
     let (mut failed, mut untouched) = (0, 0);
     for class in CLASSES {
         for nth in 1.. {
@@ -642,6 +649,9 @@ fn after_a_power_loss_every_backup_is_whole_or_not_there() {
 
 #[test]
 fn after_a_power_loss_while_restoring_there_is_the_old_the_new_or_no_database() {
+    crate::suite_disk::needs_log_files(
+        "a restore that is cut leaves a disk that has to be formatted",
+    );
     let w = World::new(6);
     let db = open_in(&w.env, "/db");
     fill(&db, 0..10);

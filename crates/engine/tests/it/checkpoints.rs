@@ -121,6 +121,7 @@ fn a_checkpoint_holds_what_the_database_held() {
 
 #[test]
 fn what_never_changes_is_linked_and_the_rest_copied() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("linked");
     let (home, wal, other) = (temp.join("db"), temp.join("logs"), temp.join("other"));
     let open = |reused| {
@@ -253,6 +254,9 @@ fn every_checkpoint_beside_writers_is_one_moment() {
 
 #[test]
 fn a_checkpoint_that_cannot_be_made_says_why_and_leaves_nothing() {
+    crate::suite_disk::needs_log_files(
+        "the test lists the directory that holds the file of the disk",
+    );
     let temp = TempDir::new("refused");
     let db = builder(temp.join("db"), |_| {}).open().unwrap();
     fill(&db, 0..10);
@@ -304,6 +308,7 @@ fn a_checkpoint_that_cannot_be_made_says_why_and_leaves_nothing() {
 
 #[test]
 fn whichever_call_fails_nothing_is_left_and_the_database_goes_on() {
+    crate::suite_disk::needs_table_files("tables on a disk are copied, not linked");
     let classes = [
         OpClass::Append,
         OpClass::Sync,
@@ -406,6 +411,7 @@ fn a_power_loss_leaves_a_whole_checkpoint_or_none() {
 
 #[test]
 fn the_files_of_a_copy_are_listed_with_what_belongs_to_it() {
+    crate::suite_disk::needs_log_files("CURRENT of a copy is shorter by the line about the disk");
     let temp = TempDir::new("listed");
     let db = builder(temp.join("db"), |o| {
         o.file_checksum_gen_factory = "FileChecksumGenCrc32cFactory".to_string();

@@ -510,6 +510,9 @@ fn named_files_are_compacted_together_with_what_must_go_along() {
 
 #[test]
 fn files_wholly_in_a_range_are_dropped_without_looking_at_their_keys() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let dir = tempfile::tempdir().unwrap();
     let db = open_with(dir.path(), small());
     let cf = db.default_cf();
@@ -657,6 +660,9 @@ fn outputs_are_cut_where_the_partitioners_prefix_changes() {
 
 #[test]
 fn named_tables_are_written_with_the_codec_that_is_asked_for() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let dir = tempfile::tempdir().unwrap();
     let db = open_with(dir.path(), small());
     let cf = db.default_cf();
@@ -696,6 +702,9 @@ fn codec_of(file: &LiveFile) -> String {
 
 #[test]
 fn outputs_have_the_codec_of_their_level_and_the_deepest_its_own() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let dir = tempfile::tempdir().unwrap();
     let mut options = small();
     options.level_compaction_dynamic_level_bytes = false;
@@ -794,6 +803,9 @@ fn tables_of_the_last_level_have_no_filter_where_hits_are_expected() {
 
 #[test]
 fn a_table_that_was_damaged_on_its_way_to_the_disk_is_found_before_it_is_recorded() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     for paranoid in [false, true] {
         let fs = MemFs::new();
         let damaged = fs.clone();

@@ -151,6 +151,7 @@ fn files(fs: &MemFs) -> Vec<(String, PathBuf)> {
 
 #[test]
 fn every_changed_byte_is_an_error_or_harmless() {
+    crate::suite_disk::needs_table_files("an error over tables that CURRENT lost names a table");
     let (image, rows) = image();
     assert_eq!(contents(image.process_crash_clone()).unwrap(), rows);
     let mut silent = BTreeMap::new();
@@ -180,12 +181,15 @@ fn every_changed_byte_is_an_error_or_harmless() {
     }
     assert!(cases > 10_000, "{cases}");
     // In the log only the changes of the first nine records and their headers lose something.
-    assert!(silent.get(".log").is_some_and(|n| *n > 1_000), "{silent:?}");
+    if crate::suite_disk::has_log_files() {
+        assert!(silent.get(".log").is_some_and(|n| *n > 1_000), "{silent:?}");
+    }
     assert_eq!(silent.get("MANIFEST"), None, "{silent:?}");
 }
 
 #[test]
 fn every_truncation_is_an_error_or_a_shorter_log() {
+    crate::suite_disk::needs_table_files("an error over tables that CURRENT lost names a table");
     let (image, rows) = image();
     let mut silent = BTreeMap::new();
     for (name, path) in files(&image) {

@@ -33,6 +33,7 @@ fn synced_put(env: &Env, clock: &VirtualClock, own: &str) -> u64 {
 
 #[test]
 fn a_synced_put_takes_the_time_of_the_device_that_the_log_is_on() {
+    crate::suite_disk::needs_log_files("the test measures the device that files of logs are on");
     // A write, 3.05 more for the journal, and a flush of a volatile cache.
     for (own, nanos) in [
         ("", 0),
@@ -60,6 +61,7 @@ fn a_synced_put_takes_the_time_of_the_device_that_the_log_is_on() {
 
 #[test]
 fn tables_beyond_the_page_cache_are_read_from_the_device() {
+    crate::suite_disk::needs_table_files("the test measures the device of the directory");
     let (_, env, clock) = world();
     let db = builder(&env, "env_device=N1:cache=16k").open().unwrap();
     let cf = db.default_cf();

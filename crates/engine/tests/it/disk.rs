@@ -114,6 +114,9 @@ fn a_writer_that_waits_for_a_compaction_that_is_held_back_is_told() {
 
 #[test]
 fn a_writer_that_waits_for_a_flush_gets_its_error_though_nothing_is_tried_while_the_disk_is_full() {
+    crate::suite_disk::needs_table_files(
+        "the file system of the tables is full here, not the disk",
+    );
     let world = World::new(5);
     let db = world.builder(OwnDbOptions::default()).open().unwrap();
     let cf = db.default_cf();
@@ -174,6 +177,9 @@ fn space_is_looked_for_where_it_was_missing() {
 
 #[test]
 fn room_that_is_reserved_is_given_up_when_the_disk_is_full_and_taken_again() {
+    crate::suite_disk::needs_table_files(
+        "the file system of the tables is full here, not the disk",
+    );
     let world = World::new(5);
     let reserve = 300u64 << 10;
     let evidence = OwnDbOptions::new().reserve_file_bytes(reserve);
@@ -224,6 +230,7 @@ impl EventListener for Stalls {
 
 #[test]
 fn a_call_that_does_not_come_back_is_told_while_it_lasts() {
+    crate::suite_disk::needs_log_files("a call for a file of a log is slow here");
     let world = World::new(5);
     let stalls = Arc::new(Stalls::default());
     let db = world.builder(OwnDbOptions::default());
@@ -303,6 +310,7 @@ fn own_options_are_kept_in_a_file_of_their_own() {
 /// R-COMPAT: options that RocksDB does not have are set by name, refused by name, and changed at run time.
 #[test]
 fn own_options_are_set_by_name_whatever_the_order_of_calls() {
+    crate::suite_disk::needs_log_files("the test compares all own options, sd_path among them");
     let world = World::new(5);
     let load = || Sidecar::load(&world.env, Path::new("/db")).unwrap();
     let refused = |text: &str| match world.builder(OwnDbOptions::default()).set(text) {

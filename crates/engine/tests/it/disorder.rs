@@ -25,6 +25,7 @@ fn open(dir: &TempDir) -> Db {
 /// directions, instead of seeking for ever.
 #[test]
 fn an_iterator_that_comes_back_to_a_key_it_has_passed_fails() {
+    crate::suite_disk::needs_table_files("the test changes bytes in files of tables");
     let dir = TempDir::new("disorder");
     let db = open(&dir);
     let cf = db.default_cf();

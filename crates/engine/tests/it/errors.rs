@@ -111,6 +111,7 @@ fn refusal(cf: &Cf) -> (Severity, String) {
 
 #[test]
 fn a_failed_write_to_log_or_manifest_is_overcome_without_opening_again() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let cases = [
         (OpClass::Append, ".log", EIO),
         (OpClass::Append, ".log", ENOSPC),
@@ -194,6 +195,9 @@ impl Logger for AsksAgain {
 
 #[test]
 fn a_flush_that_is_asked_for_while_a_failed_one_is_about_to_end_is_made() {
+    crate::suite_disk::needs_table_files(
+        "calls for files of tables fail here, not those for a device",
+    );
     for atomic in [false, true] {
         let w = World::new(11);
         let mut options = DbOptions::default();
@@ -219,6 +223,7 @@ fn a_flush_that_is_asked_for_while_a_failed_one_is_about_to_end_is_made() {
 
 #[test]
 fn the_numbers_of_a_group_that_failed_are_not_given_away_again() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let db = w.open();
     let cf = db.default_cf();
@@ -249,6 +254,7 @@ fn the_numbers_of_a_group_that_failed_are_not_given_away_again() {
 
 #[test]
 fn a_second_fault_at_any_step_of_a_resume_leaves_everything_for_the_next() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     for class in [
         OpClass::Append,
         OpClass::Sync,
@@ -324,6 +330,7 @@ impl Ears {
 
 #[test]
 fn a_full_disk_is_overcome_by_itself_once_there_is_space() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
@@ -365,6 +372,7 @@ fn a_full_disk_is_overcome_by_itself_once_there_is_space() {
 
 #[test]
 fn a_listener_or_an_option_keeps_the_database_from_resuming_by_itself() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     for by_option in [false, true] {
         let w = World::new(11);
         let ears = Arc::new(Ears {
@@ -392,6 +400,7 @@ fn a_listener_or_an_option_keeps_the_database_from_resuming_by_itself() {
 
 #[test]
 fn tries_end_after_the_number_that_the_option_allows() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let mut options = DbOptions::default();
@@ -416,6 +425,7 @@ fn tries_end_after_the_number_that_the_option_allows() {
 
 #[test]
 fn errors_and_tries_are_counted_in_the_statistics() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let s = Arc::new(Statistics::new());
     let db = Db::builder("/db")
@@ -452,6 +462,9 @@ fn errors_and_tries_are_counted_in_the_statistics() {
 
 #[test]
 fn a_flush_that_fails_is_tried_again_while_writes_go_on() {
+    crate::suite_disk::needs_table_files(
+        "calls for files of tables fail here, not those for a device",
+    );
     let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
@@ -486,6 +499,9 @@ fn a_flush_that_fails_is_tried_again_while_writes_go_on() {
 
 #[test]
 fn a_writer_that_waits_for_a_flush_that_keeps_failing_gets_its_error() {
+    crate::suite_disk::needs_table_files(
+        "calls for files of tables fail here, not those for a device",
+    );
     let w = World::new(11);
     let db = w.open();
     let cf = db.default_cf();
@@ -514,6 +530,9 @@ fn a_writer_that_waits_for_a_flush_that_keeps_failing_gets_its_error() {
 
 #[test]
 fn a_compaction_that_fails_is_tried_again_into_other_files() {
+    crate::suite_disk::needs_table_files(
+        "calls for files of tables fail here, not those for a device",
+    );
     for errno in [EIO, ENOSPC, EMFILE] {
         let w = World::new(11);
         let ears = Arc::new(Ears::default());
@@ -547,6 +566,9 @@ fn a_compaction_that_fails_is_tried_again_into_other_files() {
 
 #[test]
 fn a_damaged_input_keeps_its_plan_back_and_nothing_else() {
+    crate::suite_disk::needs_table_files(
+        "calls for files of tables fail here, not those for a device",
+    );
     let w = World::new(11);
     let ears = Arc::new(Ears::default());
     let db = open(&w.env, DbOptions::default(), Some(ears.clone()));
@@ -584,6 +606,7 @@ fn a_damaged_input_keeps_its_plan_back_and_nothing_else() {
 
 #[test]
 fn a_log_that_finds_no_descriptor_fails_one_write_and_stops_nothing() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let db = w.open();
     let cf = db.default_cf();
@@ -613,6 +636,7 @@ impl EventListener for Clears {
 /// As in RocksDB; an error of a write to a log stays, since nobody knows what the log holds.
 #[test]
 fn a_listener_may_clear_that_a_log_was_not_begun_and_not_that_a_write_failed() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let mut options = DbOptions::default();
     options.max_bgerror_resume_count = 0;
@@ -630,6 +654,7 @@ fn a_listener_may_clear_that_a_log_was_not_begun_and_not_that_a_write_failed() {
 
 #[test]
 fn a_file_system_without_writes_is_fatal_and_the_database_still_closes() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(11);
     let db = w.open();
     fill(&db, 0..20, true);
@@ -747,6 +772,7 @@ fn a_panic_within_a_write_refuses_writes_and_leaves_nobody_waiting() {
 
 #[test]
 fn writers_on_threads_get_everything_in_whatever_fails_meanwhile() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let fs = Arc::new(FaultFs::new(Arc::new(MemFs::new())));
     let mut env = Env::system();
     env.fs = fs.clone();
@@ -836,6 +862,9 @@ impl EventListener for FlushEars {
 
 #[test]
 fn listeners_hear_of_a_memtable_before_its_flush_and_of_the_table_though_it_has_gone() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let dir = tempfile::tempdir().unwrap();
     let ears = Arc::new(FlushEars::default());
     let db = Db::builder(dir.path())
@@ -857,6 +886,9 @@ fn listeners_hear_of_a_memtable_before_its_flush_and_of_the_table_though_it_has_
 
 #[test]
 fn listeners_hear_that_a_flush_is_tried_again_and_why() {
+    crate::suite_disk::needs_table_files(
+        "calls for files of tables fail here, not those for a device",
+    );
     for (errno, again) in [
         (EIO, "begin Error Recovery Retry Flush"),
         (ENOSPC, "begin Error Recovery"),

@@ -116,6 +116,9 @@ fn all_families_must_be_named_to_write_but_not_to_read() {
 
 #[test]
 fn a_dropped_family_still_reads_but_takes_no_writes_and_leaves_no_files() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let (env, _) = world();
     let db = open(&env, &[]).unwrap();
     let gone = db.create_cf(FamilyOptions::new("gone")).unwrap();
@@ -247,6 +250,7 @@ fn a_flush_of_several_families_goes_as_far_as_the_first_dropped_one() {
 
 #[test]
 fn a_log_stays_as_long_as_one_family_needs_it() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let (env, fs) = world();
     let db = open(&env, &[]).unwrap();
     let slow = db.create_cf(FamilyOptions::new("slow")).unwrap();

@@ -143,6 +143,9 @@ fn one_failing_call_loses_nothing_wherever_it_is() {
 
 #[test]
 fn a_full_disk_stops_writes_keeps_reads_and_opens_again_when_there_is_room() {
+    crate::suite_disk::needs_table_files(
+        "the file system of the tables is full here, not the disk",
+    );
     for budget in (0..60).map(|i| i * 3_000 + 500) {
         let mem = Arc::new(MemFs::new());
         let fs = Arc::new(FaultFs::new(mem));
@@ -187,6 +190,7 @@ fn a_full_disk_stops_writes_keeps_reads_and_opens_again_when_there_is_room() {
 
 #[test]
 fn a_failed_sync_is_never_tried_again_on_the_same_log() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let mem = Arc::new(MemFs::new());
     let fs = Arc::new(FaultFs::new(mem.clone()));
     let (env, ..) = Env::test(fs.clone(), 5);
@@ -216,6 +220,7 @@ fn a_failed_sync_is_never_tried_again_on_the_same_log() {
 /// The sync of an earlier log is recorded in the MANIFEST, which says first that it failed.
 #[test]
 fn a_synced_write_that_failed_at_the_manifest_stays_away_after_a_resume() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let mem = Arc::new(MemFs::new());
     let fs = Arc::new(FaultFs::new(mem.clone()));
     let open = |fs| {

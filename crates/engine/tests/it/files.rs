@@ -62,6 +62,9 @@ fn open_tables(dir: &Path) -> usize {
 
 #[test]
 fn no_more_tables_are_open_than_the_limit_of_files_allows() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("files");
     let dir = temp.path().join("db");
     let open = |files| {
@@ -95,6 +98,9 @@ fn no_more_tables_are_open_than_the_limit_of_files_allows() {
 
 #[test]
 fn many_tables_are_opened_by_several_threads_or_later() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("files");
     let dir = temp.path().join("db");
     let db = builder(&dir, |_| {}).cf_options(flat()).open().unwrap();
@@ -135,6 +141,9 @@ fn tables_in(dir: &Path) -> usize {
 
 #[test]
 fn tables_lie_in_the_directories_given_and_deeper_levels_in_later_ones() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("files");
     let at = |name: &str| temp.path().join(name);
     let paths = || {
@@ -496,6 +505,9 @@ fn a_budget_that_stalls_makes_writers_wait_for_flushes() {
 
 #[test]
 fn a_manager_of_table_files_counts_them_limits_them_and_deletes_them_at_a_rate() {
+    crate::suite_disk::needs_table_files(
+        "the manager deletes files at a rate, not tables on a disk",
+    );
     use spanlith_env::{SstFileManager, SstFileManagerOptions};
     let fs = MemFs::new();
     let (env, executor, _) = Env::test(Arc::new(fs.clone()), 7);

@@ -414,6 +414,9 @@ fn what_cannot_be_taken_in_is_refused_and_leaves_nothing() {
 /// Any byte of a file is changed: the file is refused, or the change is one that means nothing.
 #[test]
 fn no_changed_byte_of_a_file_is_taken_in_as_data() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let w = World::new(3);
     let ops = [
         Op::DeleteRange(key(0), key(2)),
@@ -464,6 +467,9 @@ fn no_changed_byte_of_a_file_is_taken_in_as_data() {
 
 #[test]
 fn a_table_of_another_database_is_taken_in_where_it_overlaps_nothing() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let w = World::new(5);
     let db = open(&w.env);
     let cf = db.default_cf();
@@ -579,6 +585,9 @@ fn whichever_call_fails_all_files_are_there_or_none_and_the_originals_stay() {
 
 #[test]
 fn a_power_loss_leaves_all_files_or_none_and_nothing_older_is_lost_where_they_are() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     for moves in [false, true] {
         let w = World::new(7);
         let db = open(&w.env);

@@ -186,6 +186,9 @@ fn a_compaction_says_what_it_read_dropped_and_wrote() {
 
 #[test]
 fn a_move_is_told_with_its_files_only() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let w = plain();
     let cf = w.db.default_cf();
     cf.put("a", "1").unwrap();
@@ -257,6 +260,9 @@ fn single_deletes_that_meet_other_deletions_are_mismatches() {
 
 #[test]
 fn tables_are_told_with_their_properties_by_path() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let w = plain();
     let cf = w.db.default_cf();
     for round in ["1", "2"] {
@@ -311,6 +317,9 @@ fn times_of_writes_are_told_if_they_are_asked_for() {
 
 #[test]
 fn a_compaction_that_fails_says_what_it_was_to_read() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let w = plain();
     let cf = w.db.default_cf();
     for key in ["b", "c"] {

@@ -32,6 +32,9 @@ fn tables(world: &World) -> usize {
 /// Eight tries left eight tables.
 #[test]
 fn a_flush_that_fails_before_its_edit_is_written_leaves_no_table() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let rules = [
         FaultRule::fail(OpClass::Open, 1, EMFILE).named(".sst"),
         FaultRule::fail(OpClass::Open, 1, EIO).named(".sst"),
@@ -61,6 +64,9 @@ fn a_flush_that_fails_before_its_edit_is_written_leaves_no_table() {
 
 #[test]
 fn a_compaction_that_fails_before_its_edit_is_written_leaves_no_table() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let world = World::new(3);
     let (db, manager) = open(&world, false);
     for value in ["1", "2"] {
@@ -85,6 +91,9 @@ fn a_compaction_that_fails_before_its_edit_is_written_leaves_no_table() {
 /// The rest of the record may be read by the next open.
 #[test]
 fn a_flush_whose_edit_may_be_written_keeps_its_table() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let world = World::new(3);
     let (db, _) = open(&world, false);
     db.default_cf().put("a", "1").unwrap();

@@ -1047,6 +1047,7 @@ fn none(wrong: &[String]) {
 
 #[test]
 fn every_mutable_option_of_the_database_takes_effect_when_it_is_changed() {
+    crate::suite_disk::needs_log_files("some options show their effect in files of logs only");
     let mut wrong = Vec::new();
     check::<DbOptions>(Scope::Database, DB, &mut wrong);
     check::<OwnDbOptions>(Scope::Database, OWN_DB, &mut wrong);
@@ -1063,6 +1064,7 @@ fn every_mutable_option_of_a_family_takes_effect_when_it_is_changed() {
 
 #[test]
 fn every_mutable_option_of_tables_takes_effect_when_it_is_changed() {
+    crate::suite_disk::needs_table_files("some options show their effect in files of tables only");
     let mut wrong = Vec::new();
     check::<BlockBasedTableOptions>(Scope::Table, TABLE, &mut wrong);
     none(&wrong);

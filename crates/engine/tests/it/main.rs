@@ -73,6 +73,7 @@ mod speed;
 mod speed_tables;
 mod sst_writer;
 mod styles;
+mod suite_disk;
 mod thread_priorities;
 mod times;
 mod timestamps;

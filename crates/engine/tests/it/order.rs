@@ -96,6 +96,7 @@ fn trace_tracked() -> Vec<(&'static str, String)> {
 
 #[test]
 fn each_action_writes_and_syncs_in_its_order() {
+    crate::suite_disk::needs_log_files("the test compares every call for a file");
     let mut steps = trace();
     steps.extend(trace_tracked());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/order_of_calls.txt");

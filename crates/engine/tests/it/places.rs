@@ -28,6 +28,9 @@ fn names(dir: &Path, part: &str) -> Vec<String> {
 
 #[test]
 fn a_family_that_is_made_brings_its_directories_with_it() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("places");
     let at = |name: &str| temp.join(name);
     let db = builder(&at("db"), |_| {})
@@ -146,6 +149,9 @@ fn trash_of_an_earlier_process_goes_when_the_database_is_opened() {
 
 #[test]
 fn tables_of_a_dropped_family_go_with_its_last_handle() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let temp = TempDir::new("dropped");
     let db = builder(temp.path(), |_| {}).open().unwrap();
     let cf = db.create_cf(FamilyOptions::new("short-lived")).unwrap();
@@ -369,6 +375,7 @@ fn a_family_that_is_dropped_while_a_job_runs_leaves_no_tables() {
 /// another's.
 #[test]
 fn deletions_enabled_after_a_close_delete_nothing() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("enabled late");
     let logs = || -> Vec<String> {
         let names = std::fs::read_dir(temp.path()).unwrap();

@@ -161,6 +161,9 @@ fn table_properties_add_up() {
 
 #[test]
 fn statistics_of_compactions_have_rocksdbs_header_and_rows() {
+    crate::suite_disk::needs_table_files(
+        "a table that changes to a level on other storage is written anew",
+    );
     let db = filled();
     let stats = text(&db, "cfstats-no-file-histogram");
     let lines: Vec<&str> = stats.lines().collect();

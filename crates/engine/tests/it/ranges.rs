@@ -442,6 +442,9 @@ fn a_tombstone_over_many_outputs_protects_snapshots_and_hides_the_rest() {
 
 #[test]
 fn range_deletions_in_the_log_are_recovered_also_read_only() {
+    crate::suite_disk::needs_log_files(
+        "the test copies the files of a database that is open, and a disk has one database",
+    );
     let dir = tempfile::tempdir().unwrap();
     let db = open(dir.path());
     let cf = db.default_cf();

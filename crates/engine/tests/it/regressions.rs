@@ -79,6 +79,7 @@ fn two_options_files_are_kept_after_any_number_of_opens() {
 /// replay went on behind the gap. Cut at a record boundary, nothing in the older log tells.
 #[test]
 fn a_log_whose_predecessor_lost_its_end_is_not_replayed() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let fs = MemFs::new();
     let db = open_in(&fs);
     let cf = db.default_cf();
@@ -407,6 +408,7 @@ fn a_log_without_data_does_not_hide_the_log_after_it() {
 /// (`spanlith-stress damage --seed 42006 --image 29`). The shape: one log each, of the same number.
 #[test]
 fn a_log_of_another_database_is_refused_by_its_opening_record() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let image_of = |seed| {
         let fs = MemFs::new();
         let open = || {
@@ -451,6 +453,7 @@ fn a_log_of_another_database_is_refused_by_its_opening_record() {
 /// there: the open showed an empty database (`spanlith-stress damage --seed 130019 --image 17`).
 #[test]
 fn a_manifest_of_another_database_is_refused_by_the_notes_of_the_logs() {
+    crate::suite_disk::needs_log_files("the disk tells another database before its logs do");
     let open = |fs: &MemFs, seed, damage| {
         let (env, _, _) = Env::test(Arc::new(fs.clone()), seed);
         let mut evidence = OwnDbOptions::default();

@@ -190,6 +190,9 @@ pub(crate) fn lost(report: &RepairReport) -> Vec<String> {
 
 #[test]
 fn without_current_and_manifest_everything_is_found_that_tables_and_logs_hold() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let (mem, env, all) = filled();
     lose_manifest(&mem);
     let before = data(&mem);
@@ -216,6 +219,9 @@ fn without_current_and_manifest_everything_is_found_that_tables_and_logs_hold() 
 
 #[test]
 fn a_repair_of_a_whole_database_changes_no_place_and_no_content() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let (mem, env, all) = filled();
     let db = builder(&env).open_read_only().unwrap();
     let before = places(&db);
@@ -239,6 +245,9 @@ fn a_repair_of_a_whole_database_changes_no_place_and_no_content() {
 /// The process is killed, or power is lost, in front of each change; the repair is begun again.
 #[test]
 fn a_repair_that_is_cut_off_anywhere_may_be_begun_again() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     for has_manifest in [false, true] {
         let (mem, env, all) = match has_manifest {
             true => filled_with_leftovers(),
@@ -276,6 +285,9 @@ fn a_repair_that_is_cut_off_anywhere_may_be_begun_again() {
 
 #[test]
 fn a_table_that_cannot_be_read_is_put_aside_and_named() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     for has_manifest in [false, true] {
         let (mem, env, _) = filled();
         if !has_manifest {
@@ -304,6 +316,9 @@ fn a_table_that_cannot_be_read_is_put_aside_and_named() {
 /// RocksDB's `RepairTest.IncompleteManifest`.
 #[test]
 fn a_manifest_of_an_earlier_time_hides_no_table() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(3);
     let open = || Db::builder(DIR).env(world.env.clone()).no_info_log();
     let db = open().create_if_missing(true).open().unwrap();
@@ -337,6 +352,9 @@ fn a_manifest_of_an_earlier_time_hides_no_table() {
 
 #[test]
 fn a_table_that_a_compaction_had_replaced_does_not_come_back_where_the_manifest_says_so() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let (mem, env, _) = filled();
     let open = || builder(&env);
     let db = open().open().unwrap();
@@ -373,6 +391,9 @@ fn a_table_that_a_compaction_had_replaced_does_not_come_back_where_the_manifest_
 /// In level 0 a get is answered by the first table that has the key, and no order of these is right.
 #[test]
 fn tables_that_overlap_in_keys_and_numbers_are_brought_in_order() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let make = |keys: &[(&str, &str)]| {
         let world = World::new(5);
         let builder = Db::builder(DIR).env(world.env.clone()).no_info_log();
@@ -417,6 +438,9 @@ fn tables_that_overlap_in_keys_and_numbers_are_brought_in_order() {
 
 #[test]
 fn the_logs_of_another_directory_are_found_and_kept() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(9);
     let open = || {
         let mut options = DbOptions::default();
@@ -442,6 +466,9 @@ fn the_logs_of_another_directory_are_found_and_kept() {
 
 #[test]
 fn what_a_repair_refuses_it_refuses_before_it_changes_anything() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let (mem, env, _) = filled();
     let before = mem.op_count();
     let db = builder(&env).open().unwrap();
@@ -491,6 +518,9 @@ fn a_missing_directory_becomes_an_empty_database() {
 
 #[test]
 fn a_repair_keeps_timestamps_that_tables_have_and_those_they_have_not() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     for persisted in [true, false] {
         let world = World::new(2);
         let open = || {

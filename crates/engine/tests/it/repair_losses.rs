@@ -56,6 +56,9 @@ fn newest_table(db: &Db, mem: &MemFs) -> (String, Vec<u8>) {
 /// Their properties name the family that they were exported from.
 #[test]
 fn tables_of_an_imported_family_stay_with_it() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let World { env, .. } = World::new(7);
     let from = Db::builder("/from").env(env.clone()).no_info_log();
     let from = from.create_if_missing(true).open().unwrap();
@@ -85,6 +88,9 @@ fn tables_of_an_imported_family_stay_with_it() {
 /// rest of its block, too.
 #[test]
 fn a_damaged_log_is_no_reason_to_put_a_table_aside() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let db = new(&world.env);
     let other = || FamilyOptions::new("other").options(quiet());
@@ -113,6 +119,9 @@ fn a_damaged_log_is_no_reason_to_put_a_table_aside() {
 /// The log is still there, since another family needs it.
 #[test]
 fn entries_of_a_table_that_is_gone_come_from_the_logs() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let db = new(&world.env);
     let other = || FamilyOptions::new("other").options(quiet());
@@ -140,6 +149,9 @@ fn entries_of_a_table_that_is_gone_come_from_the_logs() {
 /// The section stands in a log in front of everything that is in tables, the commit behind.
 #[test]
 fn a_committed_transaction_is_found_without_a_manifest() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let options = DbOptions::new().allow_2pc(true).create_if_missing(true);
     let db = plain(&world.env).options(options).open().unwrap();
@@ -174,6 +186,9 @@ fn compact_to_zeros(cf: &Cf, range: Option<(&str, &str)>) {
 /// A MANIFEST that was begun anew says nothing of tables that were replaced before.
 #[test]
 fn deleted_keys_do_not_come_back_from_a_table_that_was_to_be_deleted() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let db = new(&world.env);
     let cf = db.default_cf();
@@ -197,6 +212,9 @@ fn deleted_keys_do_not_come_back_from_a_table_that_was_to_be_deleted() {
 /// The MANIFEST has lost its end, and nothing but the table tells: it may be an output that nobody needs.
 #[test]
 fn a_table_without_numbers_that_the_manifest_has_lost_is_told() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let db = plain(&world.env).create_if_missing(true);
     let db = db.set("evidence=false").unwrap().open().unwrap();
@@ -226,6 +244,9 @@ fn a_table_without_numbers_that_the_manifest_has_lost_is_told() {
 /// A table that a MANIFEST names is gone, and another one is there that it does not: it does not fit.
 #[test]
 fn a_manifest_that_is_put_aside_is_told() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let db = new(&world.env);
     let cf = db.default_cf();
@@ -250,6 +271,9 @@ fn a_manifest_that_is_put_aside_is_told() {
 
 #[test]
 fn a_table_of_a_format_that_this_build_does_not_read_ends_the_repair() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let (mem, env, all) = filled();
     let before = names(&mem);
     let table = before.iter().find(|n| n.ends_with(".sst")).unwrap();
@@ -307,6 +331,9 @@ fn tables_on_a_speed_disk_are_not_given_up() {
 /// A MANIFEST that was begun anew does not say that a family was dropped, but that its id was given out.
 #[test]
 fn a_family_that_was_dropped_does_not_come_back() {
+    crate::suite_disk::needs_log_files(
+        "a repair of a database with a part on a speed disk is refused",
+    );
     let world = World::new(7);
     let db = new(&world.env);
     fill(&db.default_cf(), "abc");

@@ -76,6 +76,7 @@ fn poll<F: Future + Unpin>(future: &mut F, counter: &Arc<Counter>) -> Poll<F::Ou
 
 #[test]
 fn what_is_outstanding_together_is_one_group_with_one_sync() {
+    crate::suite_disk::needs_log_files("the test counts syncs of files");
     let (w, db) = manual(&["async_mode=shared"]);
     let cf = db.default_cf().to_async();
     let before = w.fs.calls(OpClass::Sync);
@@ -304,6 +305,7 @@ fn a_bad_write_fails_without_its_group() {
 /// An I/O error is everybody's in the group, and of those behind it.
 #[test]
 fn a_failed_log_fails_the_group_and_what_follows() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let (w, db) = manual(&["async_mode=shared"]);
     let cf = db.default_cf().to_async();
     let first: Vec<_> = (0..3u8).map(|n| cf.put_opt([n], "v", &synced())).collect();

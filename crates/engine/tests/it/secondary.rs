@@ -47,6 +47,7 @@ fn same(writer: &Db, secondary: &Secondary) {
 
 #[test]
 fn a_secondary_shows_what_was_written_when_it_catches_up() {
+    crate::suite_disk::needs_log_files("following a database with logs on a speed disk is refused");
     let temp = TempDir::new("secondary");
     let db = writer(&temp);
     let cf = db.default_cf();
@@ -87,6 +88,7 @@ fn a_secondary_shows_what_was_written_when_it_catches_up() {
 
 #[test]
 fn tables_that_the_writer_deletes_can_be_read_until_the_next_catch_up() {
+    crate::suite_disk::needs_log_files("following a database with logs on a speed disk is refused");
     let temp = TempDir::new("secondary-files");
     let db = writer(&temp);
     let cf = db.default_cf();
@@ -115,6 +117,7 @@ fn tables_that_the_writer_deletes_can_be_read_until_the_next_catch_up() {
 
 #[test]
 fn a_family_that_is_dropped_keeps_its_last_state() {
+    crate::suite_disk::needs_log_files("following a database with logs on a speed disk is refused");
     let temp = TempDir::new("secondary-dropped");
     let db = writer(&temp);
     db.cf("other").unwrap().put("k", "v").unwrap();
@@ -128,6 +131,7 @@ fn a_family_that_is_dropped_keeps_its_last_state() {
 
 #[test]
 fn random_histories_look_alike_after_each_catch_up() {
+    crate::suite_disk::needs_log_files("following a database with logs on a speed disk is refused");
     let mut rng = Rng::new(seed("secondary"));
     let temp = TempDir::new("secondary-random");
     let db = writer(&temp);

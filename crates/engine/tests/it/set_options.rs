@@ -81,6 +81,7 @@ fn automatic_compactions_are_switched_on_and_off_and_triggers_move() {
 
 #[test]
 fn changes_are_in_the_newest_options_file_of_which_two_are_kept() {
+    crate::suite_disk::needs_log_files("options of recycled logs are corrected with a speed disk");
     let fs = MemFs::new();
     let (db, env) = open(&fs, plain());
     let other = db.create_cf(FamilyOptions::new("other")).unwrap();

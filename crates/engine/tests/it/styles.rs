@@ -305,6 +305,9 @@ fn blocks_get_the_codec_that_pays_and_all_of_them_are_read() {
 /// open with another style; a full disk is named with the file.
 #[test]
 fn a_full_disk_in_any_job_of_any_style_and_then_another_style_lose_nothing() {
+    crate::suite_disk::needs_table_files(
+        "the file system of the tables is full here, not the disk",
+    );
     let texts = [
         UNIVERSAL.to_string(),
         format!(

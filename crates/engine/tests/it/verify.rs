@@ -175,6 +175,7 @@ fn a_database_that_is_written_meanwhile_is_clean() {
 
 #[test]
 fn each_level_finds_what_it_is_there_for_and_says_where() {
+    crate::suite_disk::needs_table_files("the test changes bytes in files of tables");
     let temp = TempDir::new("verify damage");
     let dir = temp.join("db");
     let db = rounds(&dir, 2);
@@ -221,6 +222,7 @@ fn each_level_finds_what_it_is_there_for_and_says_where() {
 
 #[test]
 fn damage_of_the_log_and_of_the_manifest_of_an_open_database_is_found() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let temp = TempDir::new("verify logs");
     let db = rounds(temp.path(), 1);
     for i in 0..20 {
@@ -352,6 +354,7 @@ fn verified(family: &FamilyToVerify) -> Vec<Finding> {
 
 #[test]
 fn an_older_entry_above_a_newer_one_is_found() {
+    crate::suite_disk::needs_table_files("the test changes bytes in files of tables");
     let temp = TempDir::new("verify order");
     let db = rounds(temp.path(), 3);
     let mut family = family(&db);
@@ -374,6 +377,7 @@ fn an_older_entry_above_a_newer_one_is_found() {
 
 #[test]
 fn what_the_manifest_says_of_a_table_is_compared_with_its_entries() {
+    crate::suite_disk::needs_table_files("the test changes bytes in files of tables");
     let temp = TempDir::new("verify bounds");
     let db = rounds(temp.path(), 1);
     type Change = fn(&mut NewFile);
@@ -452,6 +456,7 @@ fn plant_loss(path: &Path) {
 
 #[test]
 fn an_entry_that_was_lost_is_missed_by_verification_and_by_the_next_compaction() {
+    crate::suite_disk::needs_table_files("the test changes bytes in files of tables");
     let temp = TempDir::new("verify loss");
     let open = || {
         let table = BlockBasedTableOptions::new()
@@ -491,6 +496,7 @@ fn an_entry_that_was_lost_is_missed_by_verification_and_by_the_next_compaction()
 
 #[test]
 fn checksums_are_verified_of_what_lies_at_the_path_of_an_open_table_now() {
+    crate::suite_disk::needs_table_files("the test changes bytes in files of tables");
     let temp = TempDir::new("verify");
     let db = rounds(temp.path(), 1);
     db.default_cf().get("key0001").unwrap().unwrap();

@@ -54,6 +54,7 @@ fn a_compressed_log_is_smaller_and_comes_back() {
 
 #[test]
 fn records_that_are_held_back_reach_the_file_when_asked_for() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("wal-forms");
     let options = with(|o| {
         o.manual_wal_flush = true;
@@ -77,6 +78,7 @@ fn records_that_are_held_back_reach_the_file_when_asked_for() {
 
 #[test]
 fn logs_may_have_a_directory_of_their_own() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("wal-forms");
     let (dir, wal) = (temp.path().join("db"), temp.path().join("wal"));
     let options = || {
@@ -186,6 +188,7 @@ fn prepared_transactions_are_refused_by_name_or_kept_with_their_logs() {
 
 #[test]
 fn a_prepared_transaction_outlives_a_log_that_is_given_up() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let case = golden_cases()
         .into_iter()
         .find(|c| c.directory.ends_with("golden-7.8") && c.name == "wal-2pc")
@@ -230,6 +233,7 @@ fn a_prepared_transaction_outlives_a_log_that_is_given_up() {
 
 #[test]
 fn a_tracked_log_that_is_missing_or_too_short_is_noticed() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let tracked = |dir: &Path| {
         let options = with(|o| o.track_and_verify_wals_in_manifest = true);
         Db::builder(dir)

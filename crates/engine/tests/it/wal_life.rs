@@ -35,6 +35,7 @@ fn get(db: &Db, key: &str) -> Option<String> {
 
 #[test]
 fn a_family_that_holds_back_old_logs_is_flushed_when_they_are_too_large() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("wal-life");
     let options = with(|o| o.max_total_wal_size = 200_000);
     let mut small = CfOptions::default();
@@ -72,6 +73,7 @@ fn a_family_that_holds_back_old_logs_is_flushed_when_they_are_too_large() {
 
 #[test]
 fn an_obsolete_log_is_written_again_and_its_old_records_never_come_back() {
+    crate::suite_disk::needs_log_files("logs on a speed disk are not recycled as files are");
     let temp = TempDir::new("wal-life");
     let options = || with(|o| o.recycle_log_file_num = 2);
     let db = open(temp.path(), options()).unwrap();
@@ -113,6 +115,9 @@ fn an_obsolete_log_is_written_again_and_its_old_records_never_come_back() {
 /// written again, the log behind it was dropped whole, as by RocksDB 11.8.1.
 #[test]
 fn a_log_behind_one_that_ends_with_a_range_deletion_of_nothing_is_replayed() {
+    crate::suite_disk::needs_log_files(
+        "the test copies the files of a database that is open, and a disk has one database",
+    );
     let temp = TempDir::new("wal-life");
     let (home, copy) = (temp.join("db"), temp.join("copy"));
     let options = CfOptions::default()
@@ -160,6 +165,7 @@ fn a_log_behind_one_that_ends_with_a_range_deletion_of_nothing_is_replayed() {
 
 #[test]
 fn logs_are_not_written_again_in_modes_that_could_not_read_them() {
+    crate::suite_disk::needs_log_files("logs on a speed disk are not recycled as files are");
     for mode in [
         WalRecoveryMode::TolerateCorruptedTailRecords,
         WalRecoveryMode::AbsoluteConsistency,
@@ -180,6 +186,7 @@ fn logs_are_not_written_again_in_modes_that_could_not_read_them() {
 
 #[test]
 fn flushes_of_writes_that_skip_the_log_begin_no_log() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     for compression in [CompressionType::None, CompressionType::Zstd] {
         let temp = TempDir::new("wal-life");
         let db = open(temp.path(), with(|o| o.wal_compression = compression)).unwrap();
@@ -308,6 +315,7 @@ fn a_part_of_the_changes_that_is_gone_is_told_once() {
 
 #[test]
 fn a_walk_reads_what_it_can_still_reach_in_a_log_that_is_gone() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let forms: [fn(&mut DbOptions); 3] = [
         |_| (),
         |o| o.wal_compression = CompressionType::Zstd,
@@ -404,6 +412,7 @@ fn the_archive_is_kept_below_its_size() {
 
 #[test]
 fn recovered_entries_stay_in_memory_and_in_their_logs_if_asked_for() {
+    crate::suite_disk::needs_log_files("the test looks for files of logs by name");
     let temp = TempDir::new("wal-life");
     let options = || {
         with(|o| {
@@ -437,6 +446,7 @@ fn recovered_entries_stay_in_memory_and_in_their_logs_if_asked_for() {
 
 #[test]
 fn damage_that_stopped_recovery_does_not_hide_what_was_written_afterwards() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let temp = TempDir::new("wal-life");
     let options = || with(|o| o.avoid_flush_during_recovery = true);
     let db = open(temp.path(), options()).unwrap();

@@ -166,6 +166,8 @@ impl MemFs {
 
     /// Puts a device of `size` bytes there, all of them zero, with its directories, durable and seen by no observer.
     ///
+    /// A path `/dev/memory/SIZE/NAME` is such a device when it is first opened as one: for those who know only the trait.
+    ///
     /// # Errors
     /// As [`Self::write_file`].
     pub fn make_device(&self, path: &Path, size: u64) -> Result<()> {
@@ -250,6 +252,15 @@ impl Shared {
     }
 }
 
+/// Bytes of a device below `/dev/memory`.
+fn size_of_name(path: &Path) -> Option<u64> {
+    let rest = path.strip_prefix("/dev/memory").ok()?;
+    let size = rest.iter().next()?.to_str()?;
+    (rest.iter().count() > 1)
+        .then(|| size.parse().ok())
+        .flatten()
+}
+
 impl FileSystem for MemFs {
     fn open_sequential(&self, path: &Path) -> Result<Box<dyn SequentialFile>> {
         let file = self
@@ -327,7 +338,15 @@ impl FileSystem for MemFs {
 
     fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
         const OPEN: &str = "While opening a speed disk";
-        let file = self.shared.with(OPEN, path, |tree| tree.find_file(path))?;
+        let find = |tree: &mut Tree| match (tree.find_file(path), size_of_name(path)) {
+            // Its place in the tree is made with it, as if it had always been there.
+            (Err(libc::ENOENT), Some(size)) => {
+                tree.put_durable(path, Content::of_device(size))?;
+                tree.find_file(path)
+            }
+            (found, _) => found,
+        };
+        let file = self.shared.with(OPEN, path, find)?;
         let mut content = file.lock();
         let Some(size) = content.device.as_ref().map(|(size, _)| *size) else {
             return Err(Error::not_supported("a device on a file in memory").with_path(path));

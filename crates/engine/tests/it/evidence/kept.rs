@@ -38,6 +38,7 @@ impl EventListener for Told {
 
 #[test]
 fn a_dropped_tail_is_told_counted_and_copied() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (image, safe) = torn();
     let bytes = image.read_file(&log_path(&image)).unwrap();
     let fs = Arc::new(image);
@@ -65,6 +66,7 @@ fn a_dropped_tail_is_told_counted_and_copied() {
 
 #[test]
 fn copies_are_limited_and_an_open_for_reading_makes_none() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (image, _) = torn();
     let mut setup = Setup::default();
     setup.look(image.process_crash_clone()).unwrap();
@@ -76,6 +78,7 @@ fn copies_are_limited_and_an_open_for_reading_makes_none() {
 
 #[test]
 fn a_tail_that_was_dropped_stays_dropped_where_logs_stay() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (image, safe) = torn();
     let fs = Arc::new(image);
     let path = log_path(&fs);
@@ -126,6 +129,9 @@ fn with_orphan() -> (Arc<MemFs>, PathBuf) {
 
 #[test]
 fn a_table_that_nothing_explains_is_kept_for_a_while() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let (fs, path) = with_orphan();
     let mut setup = Setup {
         micros: 1_700_000_000_000_000,
@@ -150,6 +156,9 @@ fn a_table_that_nothing_explains_is_kept_for_a_while() {
 
 #[test]
 fn a_table_in_another_order_or_damaged_that_nothing_explains_is_kept_and_refuses_no_open() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let write = |fs: &Arc<MemFs>, keys: u32, flushed: bool| {
         let builder = Setup::default().builder(fs);
         let db = builder
@@ -180,6 +189,9 @@ fn a_table_in_another_order_or_damaged_that_nothing_explains_is_kept_and_refuses
 
 #[test]
 fn too_much_in_lost_goes_the_oldest_first() {
+    crate::suite_disk::needs_table_files(
+        "the test looks for tables in the directory of the database",
+    );
     let (fs, _) = with_orphan();
     for n in 0..4 {
         let path = format!("/db/lost/00000{n}.sst.at-170000000{n}");
@@ -197,6 +209,7 @@ fn too_much_in_lost_goes_the_oldest_first() {
 
 #[test]
 fn tables_without_their_log_and_their_record_are_reported() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (fs, _) = with_orphan();
     // The log, too, is younger than the last record of the MANIFEST.
     let log = log_path(&fs);

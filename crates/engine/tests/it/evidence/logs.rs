@@ -75,6 +75,7 @@ fn unproven(image: &MemFs, all: &Rows) -> Vec<usize> {
 
 #[test]
 fn every_change_below_the_last_witness_is_reported() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (fs, db) = reference();
     let image = fs.process_crash_clone();
     let all = rows(&db);
@@ -92,6 +93,7 @@ fn every_change_below_the_last_witness_is_reported() {
 
 #[test]
 fn every_change_after_a_clean_close_is_reported() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (fs, db) = reference();
     let all = rows(&db);
     drop(db);
@@ -114,6 +116,7 @@ fn every_change_after_a_clean_close_is_reported() {
 /// one, and the current one holds nothing of the user.
 #[test]
 fn every_change_of_an_older_log_after_a_clean_close_is_reported() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let fs = Arc::new(MemFs::new());
     let db = Setup::default().open(&fs).unwrap();
     for n in 0..20 {
@@ -146,6 +149,7 @@ fn every_change_of_an_older_log_after_a_clean_close_is_reported() {
 
 #[test]
 fn with_the_default_spacing_every_change_below_the_last_witness_is_reported() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let fs = Arc::new(MemFs::new());
     let setup = Setup::default();
     let db = setup.open(&fs).unwrap();
@@ -186,6 +190,7 @@ fn with_the_default_spacing_every_change_below_the_last_witness_is_reported() {
 
 #[test]
 fn a_torn_tail_is_no_damage_in_any_place() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let fs = Arc::new(MemFs::new());
     let setup = Setup::dense();
     let db = setup.open(&fs).unwrap();
@@ -230,6 +235,7 @@ fn a_torn_tail_is_no_damage_in_any_place() {
 
 #[test]
 fn the_image_of_a_log_inside_a_value_proves_nothing() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let other = {
         let (fs, _db) = reference();
         fs.read_file(&log_path(&fs)).unwrap()
@@ -283,6 +289,7 @@ fn framed(offset: usize, sequence: u64, value: &[u8]) -> Vec<u8> {
 
 #[test]
 fn proof_is_reported_in_three_modes_and_counted_in_the_fourth() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (fs, db) = reference();
     let image = fs.process_crash_clone();
     drop(db);
@@ -320,6 +327,7 @@ fn proof_is_reported_in_three_modes_and_counted_in_the_fourth() {
 
 #[test]
 fn without_evidence_logs_hold_the_records_of_users_only() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let write = |setup: &Setup| {
         let fs = Arc::new(MemFs::new());
         let db = setup.open(&fs).unwrap();
@@ -358,6 +366,7 @@ fn without_evidence_logs_hold_the_records_of_users_only() {
 
 #[test]
 fn witnesses_hold_in_logs_of_every_form() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     use spanlith::options::CompressionType;
     let forms: [fn(&mut DbOptions); 4] = [
         |o| o.recycle_log_file_num = 1,
@@ -390,6 +399,7 @@ fn witnesses_hold_in_logs_of_every_form() {
 
 #[test]
 fn the_end_of_a_log_that_nobody_writes_to_any_more_is_vouched_for() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let world = World::new(3);
     let open = || {
         let builder = Db::builder("/db").create_if_missing(true).no_info_log();
@@ -459,6 +469,7 @@ impl spanlith::EventListener for WritesAtOnce {
 /// Leadership is let go of before the error is known: until then the file itself refuses what comes behind.
 #[test]
 fn nobody_writes_behind_a_witness_that_failed() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let world = World::new(3);
     let ears = Arc::new(WritesAtOnce::default());
     let builder = Db::builder("/db").create_if_missing(true).no_info_log();
@@ -485,6 +496,7 @@ fn nobody_writes_behind_a_witness_that_failed() {
 /// wrong one and fails at its end, as at a torn tail.
 #[test]
 fn a_sector_of_an_unsynced_log_that_reads_as_the_next_is_reported() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     // With an opening record in front or not, recyclable headers or not, one sector or eight.
     for (recycled, sector) in [(0, 512), (0, 4096), (2, 512), (2, 4096)] {
         let mut setup = Setup::default();

@@ -184,6 +184,7 @@ fn an_open_for_reading_begins_anew_if_the_manifest_grew_under_it() {
 /// The log went between the MANIFEST, which needed it, and the look for logs: its writes were missing.
 #[test]
 fn an_open_for_reading_misses_nothing_that_is_flushed_under_it() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let setup = Setup::dense();
     let fs = Arc::new(MemFs::new());
     let db = setup.open(&fs).unwrap();

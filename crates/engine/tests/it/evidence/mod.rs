@@ -101,8 +101,8 @@ fn log_path(fs: &MemFs) -> PathBuf {
 
 fn manifest_path(fs: &MemFs) -> PathBuf {
     let current = fs.read_file(Path::new("/db/CURRENT")).unwrap();
-    let name = String::from_utf8(current).unwrap();
-    Path::new("/db").join(name.trim_end())
+    let current = String::from_utf8(current).unwrap();
+    Path::new("/db").join(current.lines().next().unwrap())
 }
 
 /// Offsets at which `needle` begins.

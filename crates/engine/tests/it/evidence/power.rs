@@ -82,6 +82,7 @@ fn cut_everywhere(what: &str, image: &MemFs, setup: &Setup, flushed: &Rows) {
 
 #[test]
 fn no_cut_of_a_manifest_after_a_power_loss_hides_what_was_flushed() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let seed = spanlith_testkit::seed("cut_after_power_loss");
     let mut rng = Rng::new(seed);
     let plain = Case::default();
@@ -131,6 +132,7 @@ fn no_cut_of_a_manifest_after_a_power_loss_hides_what_was_flushed() {
 
 #[test]
 fn a_log_that_is_gone_from_before_a_later_one_is_missed() {
+    crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
     let (fs, setup, _db, flushed) = written(Case {
         families: true,
         ..Case::default()

@@ -191,6 +191,7 @@ fn lose_power(options: &DbOptions) {
 /// or committed.
 #[test]
 fn a_resume_beside_prepared_transactions_outlives_every_power_loss() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     for fails_commit in [true, false] {
         let w = World::new(1);
         let db = open_in(&w.env);
@@ -323,6 +324,7 @@ fn logs_that_are_too_large_are_let_go_of_once_it_is_decided() {
 /// A prepare or a commit that fails has no effect that the caller is not told of.
 #[test]
 fn steps_whose_calls_fail_are_undecided_or_nothing() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     for which in 0..2 {
         for sync in [false, true] {
             let w = World::new(1);

@@ -190,6 +190,7 @@ fn prepared_transactions_beside_commits() {
 /// A commit that is in the log although its sync failed; then a resume that gets as far as the new log; then a crash.
 #[test]
 fn a_commit_that_failed_and_a_resume_that_is_cut_short() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(1);
     let db = open_in(&w.env);
     let cf = db.default_cf();
@@ -311,6 +312,7 @@ fn reopen(image: spanlith_env::MemFs) -> Result<spanlith::Db, String> {
 /// Names in another order than sequence numbers; the resume is complete.
 #[test]
 fn sections_that_a_resume_wrote_again_in_the_order_of_names() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(1);
     let db = open_in(&w.env);
     let cf = db.default_cf();
@@ -335,6 +337,7 @@ fn sections_that_a_resume_wrote_again_in_the_order_of_names() {
 /// No commit fails; the resume is cut short behind the new log.
 #[test]
 fn a_section_and_a_resume_that_is_cut_short() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(1);
     let db = open_in(&w.env);
     let cf = db.default_cf();
@@ -360,6 +363,7 @@ fn a_section_and_a_resume_that_is_cut_short() {
 /// One section, a whole resume, then writes: the log begins with an old number.
 #[test]
 fn a_section_and_a_whole_resume() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(1);
     let db = open_in(&w.env);
     let cf = db.default_cf();
@@ -461,6 +465,7 @@ fn untracked_updates_beside_checked_commits() {
 /// A prepare that failed decided the owner: nobody can rob it and it cannot be committed once its time is over.
 #[test]
 fn a_failed_prepare_gives_expiry_back() {
+    crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
     let w = World::new(1);
     let db = open_in(&w.env);
     let cf = db.default_cf();
