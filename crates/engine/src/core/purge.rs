@@ -37,6 +37,8 @@ impl Obsolete {
 pub(crate) struct PurgeQueue {
     io: Arc<TableIo>,
     sst_files: Option<Arc<SstFileManager>>,
+    /// The tables of a speed disk without a file system, which the manager counts and cannot reach.
+    on_disk: Option<PathBuf>,
     /// Says what the manager was told of by this database.
     tracked: Mutex<HashSet<PathBuf>>,
     queue: Mutex<Vec<Obsolete>>,
@@ -62,6 +64,7 @@ impl PurgeQueue {
         Self {
             io,
             sst_files,
+            on_disk: None,
             tracked: Mutex::new(rank::LEAF, HashSet::new()),
             queue: Mutex::new(rank::LEAF, Vec::new()),
             others: Mutex::new(rank::LEAF, Vec::new()),
@@ -72,6 +75,17 @@ impl PurgeQueue {
             running: AtomicUsize::new(0),
             process: Process::current(),
         }
+    }
+
+    /// Deletes what is in `dir` itself.
+    pub(crate) fn with_tables_on_disk(mut self, dir: Option<&Path>) -> Self {
+        self.on_disk = dir.map(Path::to_path_buf);
+        self
+    }
+
+    /// Returns whether the manager has to do with the files of a directory.
+    pub(crate) fn is_managed(&self, dir: &Path) -> bool {
+        self.on_disk.as_deref() != Some(dir)
     }
 
     /// Has deleted blob files closed, too.
@@ -202,7 +216,13 @@ impl PurgeQueue {
         let Some(manager) = &self.sst_files else {
             return self.io.fs().delete(path);
         };
-        manager.delete(path)?;
+        match path.parent().is_none_or(|dir| self.is_managed(dir)) {
+            true => manager.delete(path)?,
+            false => {
+                self.io.fs().delete(path)?;
+                manager.forget(path);
+            }
+        }
         self.tracked.lock().remove(path);
         Ok(())
     }

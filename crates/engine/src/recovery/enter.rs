@@ -2,9 +2,10 @@
 
 use super::create::create_database;
 use super::current::read_current;
+use super::open::identify;
 use super::open_tables::hold_table_dirs;
 use super::request::OpenRequest;
-use super::speed::attach;
+use super::speed::{attach, detach_unmade};
 use super::tables;
 use crate::core::{Directories, FamilyRequest, RESERVED, create_dir};
 use crate::info_log::InfoLog;
@@ -77,6 +78,7 @@ pub(super) fn enter(request: &OpenRequest) -> Result<Entered> {
         ))
         .with_path(dir));
     }
+    identify(request)?;
     attach(request)?;
     let of_tables = tables::attach(request)?;
     let log = match &request.logger {
@@ -210,6 +212,8 @@ pub(super) fn unmake(request: &OpenRequest) {
         return;
     };
     if read_current(&request.env, dir).is_ok_and(|number| number == 1) {
+        // Otherwise the disk would belong to a database that nobody has.
+        detach_unmade(request);
         // The files that stay are those that a crash leaves while a database is made.
         let _ = fs.delete(&dir.join(filenames::CURRENT_FILE));
         let _ = fs.delete(&dir.join(filenames::manifest_file_name(1)));

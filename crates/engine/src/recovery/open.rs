@@ -116,7 +116,9 @@ impl<'a> OpenJob<'a> {
     ) -> Result<Self> {
         let (options, resources) = (&request.options, &request.resources);
         let io = resources.table_io(&request.env, options, request.statistics.clone());
-        let purge = Arc::new(PurgeQueue::new(io.clone(), resources.sst_files.clone()));
+        let purge = PurgeQueue::new(io.clone(), resources.sst_files.clone());
+        let on_disk = request.speed.as_ref().and_then(|s| s.fs.tables());
+        let purge = Arc::new(purge.with_tables_on_disk(on_disk));
         let (manifest_number, mut recovered) = read_versions(request, &purge)?;
         check_recovered(request, &recovered, manifest_number)?;
         check_whose(request, &recovered, manifest_number)?;
@@ -294,6 +296,28 @@ fn read_versions(request: &OpenRequest, purge: &Arc<PurgeQueue>) -> Result<(u64,
     }
     let number = read_current(&request.env, &request.dir)?;
     Ok((number, read_manifest(&request.env, number, &expect)?))
+}
+
+/// Makes the IDENTITY file of a database with a speed disk that lacks it, as copies do, or has a damaged one: the disk is
+/// the database's by its id. Requires: the lock.
+///
+/// # Errors
+/// Of reading the MANIFEST, which the open meets again, and of writing the file.
+pub(super) fn identify(request: &OpenRequest) -> Result<()> {
+    let OpenRequest {
+        env, dir, options, ..
+    } = request;
+    let has_disk = request.speed.is_some() || request.resources.tables.is_some();
+    let writes = options.write_identity_file && !options.best_efforts_recovery;
+    if !has_disk || !writes || read_identity(env, dir).is_ok_and(|id| id.is_some()) {
+        return Ok(());
+    }
+    let io = request
+        .resources
+        .table_io(env, options, request.statistics.clone());
+    let purge = Arc::new(PurgeQueue::new(io, request.resources.sst_files.clone()));
+    let (_, recovered) = read_versions(request, &purge)?;
+    database_id(request, &recovered, &InfoLog::none()).map(|_| ())
 }
 
 /// The id of the database: what the MANIFEST says, else IDENTITY, else a new one. IDENTITY is made to

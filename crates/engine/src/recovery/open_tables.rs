@@ -245,7 +245,8 @@ pub(super) fn track_tables(c: &Components, families: &FamilySet) -> Result<()> {
         return Ok(());
     };
     for family in families.iter() {
-        for dir in family.cache.paths.dirs() {
+        let dirs = family.cache.paths.dirs();
+        for dir in dirs.filter(|dir| c.purge.is_managed(dir)) {
             manager.adopt_trash(dir)?;
         }
         let version = family.superversion.load().version.clone();

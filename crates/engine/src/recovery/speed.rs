@@ -29,7 +29,13 @@ pub(super) fn attach(request: &OpenRequest) -> Result<()> {
         return Ok(());
     };
     let (env, dir) = (&request.env, &request.dir);
-    let (number, marks) = read_marked_current(env, dir)?;
+    let current = read_marked_current(env, dir);
+    if current.is_err() && request.options.best_efforts_recovery {
+        let text =
+            "best_efforts_recovery with logs on a speed disk and a CURRENT that cannot be read";
+        return Err(Error::not_supported(text).with_path(dir));
+    }
+    let (number, marks) = current?;
     if let Some(mark) = &marks.logs
         && mark.is_leaving
     {
@@ -195,7 +201,7 @@ impl DiskOfTables {
     }
 }
 
-/// Opens the disk of a database and checks that it is that.
+/// Opens the disk of a database and checks that it is that. An error says which file named it.
 fn open_disk(
     env: &Env,
     dir: &Path,
@@ -203,15 +209,31 @@ fn open_disk(
     marks: &CurrentMarks,
     read_only: bool,
 ) -> Result<Arc<SpeedDisk>> {
+    let opened = open_checked(env, dir, source, marks, read_only);
+    opened.map_err(|e| match marks.logs {
+        Some(_) => e.with("named in", dir.join(filenames::CURRENT_FILE).display()),
+        None => e,
+    })
+}
+
+fn open_checked(
+    env: &Env,
+    dir: &Path,
+    source: Option<&SpeedSource>,
+    marks: &CurrentMarks,
+    read_only: bool,
+) -> Result<Arc<SpeedDisk>> {
     let mark = marks.logs.as_ref();
-    let Some(owner) = find_identity(env, dir)? else {
+    let owner = find_identity(env, dir)?;
+    // For a reader it is enough that CURRENT and the disk agree on what was drawn when the disk was formatted.
+    if owner.is_none() && !(read_only && mark.is_some()) {
         let text =
             "a speed disk for a database without an IDENTITY file (write_identity_file = false)";
         return Err(Error::not_supported(text).with_path(dir));
-    };
+    }
     let device = open_device(env, source, marks, read_only)?;
     let options = SpeedOptions {
-        owner: Some(owner),
+        owner,
         read_only,
         accept_damage: false,
     };
@@ -238,7 +260,8 @@ fn open_disk(
     } else {
         check_without_logs(&device, &options)?;
     }
-    SpeedDisk::open(device, &options)
+    let identity = dir.join(filenames::IDENTITY_FILE);
+    SpeedDisk::open(device, &options).map_err(|e| e.with("identity", identity.display()))
 }
 
 /// A disk that becomes the database's must hold no logs: those of another time would be taken for its own.
@@ -458,6 +481,14 @@ pub(crate) fn release_destroyed(fs: &dyn FileSystem, mark: &SpeedMark) {
     {
         // The database is gone; a disk that is not emptied can be formatted.
         let _ = release(device, mark);
+    }
+}
+
+/// Makes the speed disk of a database that is not made after all nobody's again.
+pub(super) fn detach_unmade(request: &OpenRequest) {
+    if let Some(disk) = request.speed.as_ref().and_then(|s| s.fs.disk()) {
+        // A disk that is not emptied can be formatted.
+        let _ = disk.release();
     }
 }
 

@@ -428,3 +428,32 @@ fn an_older_copy_of_the_disk_is_told() {
     let e = at(&env_of(&Arc::new(older)), DB).open().unwrap_err();
     assert!(e.to_string().contains("is older than the database"), "{e}");
 }
+
+#[test]
+fn a_manager_of_table_files_counts_tables_on_the_disk_and_leaves_their_deletion_to_it() {
+    use spanlith_env::{SstFileManager, SstFileManagerOptions};
+    let (mem, env) = world(2 << 20);
+    let options = SstFileManagerOptions {
+        delete_bytes_per_second: 1,
+        ..SstFileManagerOptions::default()
+    };
+    let manager = SstFileManager::new(&env, options);
+    let open = || {
+        let builder = builder(&env, "sd_placement=lad:1");
+        builder.sst_file_manager(manager.clone()).open().unwrap()
+    };
+    let db = open();
+    fill(&db, 0);
+    assert_eq!(counts(&db), (2, 0));
+    let sizes = |db: &Db| db.live_files().iter().map(|f| f.size).sum::<u64>();
+    assert_eq!(manager.total_bytes(), sizes(&db));
+    db.close().unwrap();
+    let db = open();
+    fill(&db, 1);
+    compact(&db);
+    assert_eq!(manager.total_bytes(), sizes(&db));
+    let there = counts(&db).0;
+    db.close().unwrap();
+    assert_eq!(stored(&*mem).0.len(), there);
+    assert_eq!(manager.trash_bytes(), 0);
+}

@@ -5,7 +5,7 @@ use spanlith::{
     BackupEngine, BackupOptions, CreateBackupOptions, Db, ErrorKind, FamilyOptions, OpenBuilder,
     RestoreOptions, SubCode, TxnOptions, WriteBatch, WriteOptions, migrate_to_files,
 };
-use spanlith_env::{Env, FileSystem, MemFs};
+use spanlith_env::{Env, FaultFs, FaultRule, FileSystem, MemFs, OpClass};
 use spanlith_speed::{FormatOptions, Target, format_disk};
 use spanlith_testkit::TempDir;
 use std::path::Path;
@@ -386,4 +386,192 @@ fn a_file_of_the_system_is_a_speed_disk_too() {
     assert_eq!(db.default_cf().iter().count(), 400);
     db.close().unwrap();
     drop(cf);
+}
+
+/// Copies come without IDENTITY, which is what a disk knows its database by.
+#[test]
+fn a_copy_gets_a_speed_disk_of_its_own_at_its_first_open() {
+    let (mem, env) = world();
+    let db = builder(&env, DISK).open().unwrap();
+    put(&db, "k", "v", &synced());
+    db.checkpoint_opt("/copy", u64::MAX).unwrap();
+    db.close().unwrap();
+    assert!(mem.read_file(Path::new("/copy/IDENTITY")).is_err());
+    mem.make_device(Path::new("/fast/other"), 2 << 20).unwrap();
+    format(&*mem, "/fast/other", false);
+    let open = |disk: &str| {
+        let builder = Db::builder("/copy").env(env.clone());
+        let builder = builder.family(FamilyOptions::new("two")).no_info_log();
+        match disk {
+            "" => builder.open(),
+            disk => builder.set(format!("sd_path={disk}")).unwrap().open(),
+        }
+    };
+    let copy = open("/fast/other").unwrap();
+    put(&copy, "more", "w", &synced());
+    copy.close().unwrap();
+    let names = mem.list(Path::new("/copy")).unwrap();
+    assert!(!names.iter().any(|n| n.ends_with(".log")), "{names:?}");
+    let lost = env_of(&Arc::new(mem.strict_clone()));
+    let copy = Db::builder("/copy")
+        .env(lost)
+        .family(FamilyOptions::new("two"))
+        .no_info_log()
+        .open()
+        .unwrap();
+    assert_eq!(get(&copy, "k").as_deref(), Some(&b"v"[..]));
+    assert_eq!(get(&copy, "more").as_deref(), Some(&b"w"[..]));
+    copy.close().unwrap();
+    // CURRENT has the last word on the disk, and the MANIFEST on the id of the database.
+    for damage in [&b"\xff\xfe"[..], b""] {
+        mem.write_file(Path::new("/copy/IDENTITY"), damage).unwrap();
+        let read = Db::builder("/copy").env(env.clone()).all_families();
+        read.open_read_only().unwrap();
+        open("").unwrap().close().unwrap();
+    }
+    // An error over a changed name of the disk says where it stands.
+    let current = mem.read_file(Path::new("/copy/CURRENT")).unwrap();
+    let current = String::from_utf8(current).unwrap();
+    let changed = current.replace("/fast/other", "/fast/0ther");
+    mem.write_file(Path::new("/copy/CURRENT"), changed.as_bytes())
+        .unwrap();
+    let e = open("").unwrap_err().to_string();
+    assert!(
+        e.contains("/copy/CURRENT") && e.contains("/fast/0ther"),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_database_that_is_not_made_after_all_leaves_its_disk_to_others() {
+    let (_, env) = world();
+    let at = |dir: &str, create: bool| {
+        let mut options = DbOptions::default();
+        options.create_if_missing = true;
+        options.create_missing_column_families = create;
+        let builder = Db::builder(dir).env(env.clone()).options(options);
+        let builder = builder.family(FamilyOptions::new("two")).no_info_log();
+        builder.set(format!("sd_path={DISK}")).unwrap().open()
+    };
+    // Refused behind the making: the family is not there and may not be made.
+    let e = at("/db", false).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
+    for dir in ["/db", "/other"] {
+        let db = at(dir, true).unwrap();
+        put(&db, "k", "v", &synced());
+        db.close().unwrap();
+        Db::destroy_with(dir, &env, &DbOptions::default(), &[]).unwrap();
+    }
+}
+
+#[test]
+fn a_database_that_a_backup_replaces_leaves_its_disk_empty() {
+    let (_, env) = world();
+    let db = builder(&env, DISK).open().unwrap();
+    put(&db, "k", "saved", &synced());
+    let backups = BackupEngine::open(BackupOptions::new("/backups"), &env).unwrap();
+    backups
+        .create(&db, &CreateBackupOptions::default())
+        .unwrap();
+    put(&db, "k", "later", &synced());
+    db.close().unwrap();
+    let mut options = RestoreOptions::default();
+    options.keep_log_files = true;
+    let e = backups.restore(None, "/db", "/db", &options).unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotSupported, "{e}");
+    assert!(
+        e.to_string()
+            .contains("keep_log_files with logs on a speed disk"),
+        "{e}"
+    );
+    options.keep_log_files = false;
+    for _ in 0..2 {
+        backups.restore(None, "/db", "/db", &options).unwrap();
+        let db = builder(&env, DISK).open().unwrap();
+        assert_eq!(get(&db, "k").as_deref(), Some(&b"saved"[..]));
+        put(&db, "k", "later", &synced());
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn best_efforts_without_current_are_refused_with_a_speed_disk() {
+    let (mem, env) = world();
+    let db = builder(&env, "").open().unwrap();
+    put(&db, "k", "v", &synced());
+    db.close().unwrap();
+    mem.delete(Path::new("/db/CURRENT")).unwrap();
+    let mut options = DbOptions::default();
+    options.best_efforts_recovery = true;
+    let e = builder(&env, DISK).options(options).open().unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::NotSupported, "{e}");
+    assert!(
+        e.to_string().contains("best_efforts_recovery with logs"),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_current_that_lost_its_line_about_the_disk_is_no_reason_to_lose_logs() {
+    let (mem, env) = world();
+    let db = builder(&env, DISK).open().unwrap();
+    put(&db, "k", "flushed", &synced());
+    db.flush(true).unwrap();
+    put(&db, "k", "logged", &synced());
+    db.close().unwrap();
+    let current = mem.read_file(Path::new("/db/CURRENT")).unwrap();
+    let end = current.iter().position(|&b| b == b'\n').unwrap() + 1;
+    mem.write_file(Path::new("/db/CURRENT"), &current[..end])
+        .unwrap();
+    for open in [
+        builder(&env, "").open_read_only(),
+        builder(&env, "").open(),
+        builder(&env, DISK).open(),
+    ] {
+        let e = open.err().unwrap();
+        assert_eq!(e.kind(), ErrorKind::Corruption, "{e}");
+    }
+    mem.write_file(Path::new("/db/CURRENT"), &current).unwrap();
+    let db = builder(&env, "").open().unwrap();
+    assert_eq!(get(&db, "k").as_deref(), Some(&b"logged"[..]));
+    db.close().unwrap();
+}
+
+/// A process without descriptors would otherwise go on without the logs, and write a CURRENT that does not know them.
+#[test]
+fn a_current_that_cannot_be_read_once_is_no_database_without_a_disk() {
+    let (mem, env) = world();
+    let db = builder(&env, DISK).open().unwrap();
+    put(&db, "k", "logged", &synced());
+    db.close().unwrap();
+    let mut refused = 0;
+    for call in 1.. {
+        let mem = Arc::new(mem.process_crash_clone());
+        let fs = Arc::new(FaultFs::new(mem.clone()));
+        fs.add(FaultRule::fail(OpClass::Open, call, 24));
+        let env = Env::test(fs.clone(), 7).0;
+        match builder(&env, "").open() {
+            Ok(db) => {
+                assert_eq!(
+                    get(&db, "k").as_deref(),
+                    Some(&b"logged"[..]),
+                    "call {call}"
+                );
+                db.close().unwrap();
+            }
+            Err(e) => {
+                refused += 1;
+                assert_eq!(e.kind(), ErrorKind::Io, "call {call}: {e}");
+            }
+        }
+        let current = mem.read_file(Path::new("/db/CURRENT")).unwrap();
+        assert!(
+            current.windows(10).any(|w| w == b"speed-disk"),
+            "call {call}"
+        );
+        if fs.fired_total() == 0 {
+            break;
+        }
+    }
+    assert!(refused > 2, "{refused}");
 }

@@ -4,13 +4,17 @@ use super::files::Mover;
 use super::meta::{MetaFile, database_name};
 use super::{Backup, BackupEngine, RestoreMode, RestoreOptions, State, size_error};
 use crate::options::sidecar::{SIDECAR_FILE, SIDECAR_TEMP};
+use crate::recovery::{release_destroyed, release_tables};
 use crate::utilities::dirs::{delete_if_there, make_durable_dir};
-use crate::version::{FileKind, filenames, parse_file_name};
+use crate::version::{CurrentMarks, FileKind, filenames, parse_file_name};
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::FileSystem;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+
+/// Longest sensible CURRENT.
+const CURRENT_MAX: u64 = 64 << 10;
 
 /// Nobody stops restoring.
 static GOES_ON: AtomicBool = AtomicBool::new(false);
@@ -95,6 +99,13 @@ impl BackupEngine {
         make_durable_dir(fs, db_dir)?;
         make_durable_dir(fs, wal_dir)?;
         let _lock = fs.lock(&db_dir.join(filenames::LOCK_FILE))?;
+        let marks = marks_of(fs, db_dir);
+        if options.keep_log_files && marks.logs.is_some() {
+            return Err(Error::not_supported(
+                "keep_log_files with logs on a speed disk; `spanlith db migrate --to-files` brings them into files",
+            )
+            .with_path(db_dir));
+        }
         let mut staged = Vec::new();
         let mut kept = HashSet::new();
         let copied = self.stage(
@@ -113,6 +124,13 @@ impl BackupEngine {
             return Err(e);
         }
         clear(fs, db_dir, wal_dir, options, &kept, &staged)?;
+        // Their logs and tables are those of the database that is gone: the restored one finds them empty.
+        if let Some(mark) = &marks.logs {
+            release_destroyed(fs, mark);
+        }
+        if let Some(mark) = &marks.tables {
+            release_tables(fs, mark);
+        }
         for file in &staged {
             fs.rename(&file.temp, &file.to)?;
         }
@@ -234,6 +252,13 @@ fn is_same(
         return Ok(false);
     }
     Ok(mover.checksum(fs, path, size)? == crc)
+}
+
+/// Which parts of the database that is there are on speed disks, as far as its CURRENT can be read.
+fn marks_of(fs: &dyn FileSystem, db_dir: &Path) -> CurrentMarks {
+    let current = fs.read_all(&db_dir.join(filenames::CURRENT_FILE), CURRENT_MAX);
+    let current = current.and_then(|content| filenames::parse_marked_current(&content));
+    current.map(|(_, marks)| marks).unwrap_or_default()
 }
 
 /// Deletes the database that is there, CURRENT first, but for what was staged and what stays.
