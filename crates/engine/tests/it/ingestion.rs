@@ -414,8 +414,8 @@ fn what_cannot_be_taken_in_is_refused_and_leaves_nothing() {
 /// Any byte of a file is changed: the file is refused, or the change is one that means nothing.
 #[test]
 fn no_changed_byte_of_a_file_is_taken_in_as_data() {
-    crate::suite_disk::needs_table_files(
-        "the test looks for tables in the directory of the database",
+    crate::suite_disk::needs_log_files(
+        "the test deletes the database by hand, whose disk stays its own",
     );
     let w = World::new(3);
     let ops = [

@@ -526,6 +526,19 @@ fn what_was_written_over_a_file_and_synced_outlives_a_truncation_that_was_not() 
 }
 
 #[test]
+fn a_device_with_its_size_in_its_name_is_there_when_it_is_first_opened() {
+    use crate::device::DeviceAccess;
+    let fs = MemFs::new();
+    let open = |path: &str| fs.open_device(Path::new(path), DeviceAccess::Read);
+    let device = open("/dev/memory/8192/any").unwrap();
+    assert_eq!(device.geometry().size, 8192);
+    for path in ["/dev/memory/8192", "/dev/memory/x/any", "/dev/disk"] {
+        let e = open(path).err().unwrap();
+        assert!(e.to_string().starts_with("IO error"), "{path}: {e}");
+    }
+}
+
+#[test]
 fn a_device_is_written_in_place_by_one_and_loses_what_was_not_flushed() {
     use crate::device::{DeviceAccess, Durability};
     let fs = MemFs::new();
