@@ -10,8 +10,8 @@ use spanlith_speed::{FormatOptions, Target, format_disk, read_superblock};
 use std::cell::Cell;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
 
 const LOGS_BYTES: u64 = 12 << 20;
 const TABLES_BYTES: u64 = 20 << 20;
@@ -61,6 +61,28 @@ static INSTALL: extern "C" fn() = install;
 extern "C" fn install() {
     if std::env::var_os("SPANLITH_TEST_SPEED_DISK").is_some() {
         spanlith::set_open_hook(disk_of);
+    }
+}
+
+/// Called after the last test.
+#[used]
+#[allow(
+    unsafe_code,
+    reason = "the harness has no place for what comes after all tests"
+)]
+// SAFETY: as above, for functions that run when the process ends; this one deletes files.
+#[unsafe(link_section = ".fini_array")]
+static CLEAN: extern "C" fn() = clean;
+
+/// Files that are disks. They lie beside directories, which tests delete without them.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+extern "C" fn clean() {
+    if std::env::var_os("KEEP_TMP").is_none() {
+        let made = MADE.lock().map(|mut made| std::mem::take(&mut *made));
+        for path in made.unwrap_or_default() {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -153,6 +175,7 @@ fn make(dir: &Path, env: &Env, bytes: u64) -> Option<PathBuf> {
     if !path.is_file() {
         let file = std::fs::File::create(&path).ok()?;
         file.set_len(bytes).ok()?;
+        MADE.lock().unwrap().push(path.clone());
     }
     env.fs
         .open_device(&path, DeviceAccess::Read)
