@@ -40,7 +40,7 @@ wide-column entities, TimedPut values, values in blob files, user-defined timest
 Written: the same, but for tables of format versions 0 and 1, blob files, and transactions of the policies
 write-prepared and write-unprepared.
 
-Refused, by name, when a directory is opened: plain and cuckoo tables, codecs of Windows and of a
+Refused, by name, when a directory is opened: plain tables, codecs of Windows and of a
 compression manager, logs compressed otherwise than by Zstandard, undecided transactions without
 `allow_2pc`, and undecided write-prepared transactions of which a part is in tables. Nothing in the
 directory is changed then.

@@ -22,11 +22,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Tests that fail, with the reason.
-MISSING = {
-    "test_db::cuckoo": "cuckoo tables do not exist",
-    "test_optimistic_transaction_db::cuckoo": "cuckoo tables do not exist",
-    "test_transaction_db::cuckoo": "cuckoo tables do not exist",
-}
+MISSING = {}
 # These compare messages of the compiler and never call the library.
 COMPILER = re.compile("_outlive_|multiple_refs_as_single_threaded")
 # Needs a host name of 18 letters on RocksDB too: it compares the size of a table in which the name stands.

@@ -34,6 +34,7 @@ pub const TARGETS: &[Target] = &[
     ("blob_refs", blob::blob_refs),
     ("coding", names::coding),
     ("compression", table::compression),
+    ("cuckoo_table", table::cuckoo_table),
     ("current", names::current),
     ("data_block", table::data_block),
     ("database", database::database),

@@ -84,6 +84,8 @@ fn from_file(path: &Path, bytes: Vec<u8>, all: &mut Vec<Seed>) {
         all.push(("log_reader", with_flags((number as u8 & 0x7f) << 1, &bytes)));
     } else if name.ends_with(".blob") {
         all.push(("blob_file", with_flags(0, &bytes)));
+    } else if name.starts_with("r118-cuckoo") && name.ends_with(".sst") {
+        all.push(("cuckoo_table", bytes));
     } else if name.ends_with(".sst") {
         all.push(("table", with_flags(0, &bytes)));
         blocks(&bytes, all);

@@ -25,6 +25,20 @@ pub fn table(data: &[u8]) {
     read_all(file, verify);
 }
 
+/// A cuckoo table as it is: nothing of it has a checksum. Its magic number is mended.
+pub fn cuckoo_table(data: &[u8]) {
+    with_magic(data, 0x9267_89d0_c5f1_7873);
+}
+
+/// Reads a file with that magic number.
+fn with_magic(data: &[u8], magic: u64) {
+    let mut file = data.to_vec();
+    if let Some(end) = file.len().checked_sub(8).and_then(|at| file.get_mut(at..)) {
+        end.copy_from_slice(&magic.to_le_bytes());
+    }
+    read_all(file, true);
+}
+
 /// Version 5 or 7, by bit 0, or 8, by bit 3.
 fn version_of(flags: u8) -> u32 {
     match (flags & 8, flags & 1) {

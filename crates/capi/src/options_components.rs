@@ -6,10 +6,12 @@
 use crate::cache::rocksdb_cache_t;
 use crate::ffi::boxed;
 use crate::options::rocksdb_options_t;
+use spanlith::options::table_factory::text_of;
 use spanlith::{CompactOnDeletion, TablePropertiesCollectorFactory};
+use spanlith_table::{CuckooOptions, TableFormat};
 use std::sync::Arc;
 
-/// Options of tables that are hash tables; such tables are refused.
+/// Options of tables that are hash tables.
 #[derive(Default)]
 pub struct rocksdb_cuckoo_table_options_t {
     hash_table_ratio: f64,
@@ -92,13 +94,20 @@ c_api! {
         (*options).hash_table_ratio = v;
     }
 
-    /// Tables that are hash tables; opening refuses them.
+    /// Tables that are hash tables. A null pointer changes nothing.
     fn rocksdb_options_set_cuckoo_table_factory(
         options: *mut rocksdb_options_t,
         table_options: *mut rocksdb_cuckoo_table_options_t,
     ) {
-        if !table_options.is_null() {
-            set_table_factory(&mut *options, "CuckooTable");
+        if let Some(o) = table_options.as_ref() {
+            let format = TableFormat::Cuckoo(CuckooOptions {
+                hash_table_ratio: o.hash_table_ratio,
+                max_search_depth: o.max_search_depth,
+                cuckoo_block_size: o.cuckoo_block_size,
+                identity_as_first_hash: o.identity_as_first_hash != 0,
+                use_module_hash: o.use_module_hash != 0,
+            });
+            set_table_factory(&mut *options, &text_of(&format));
         }
     }
 

@@ -15,6 +15,7 @@ use crate::choice::{Chooser, CommonPrefix, Packed, Wanted};
 use crate::collector::Collecting;
 use crate::counters::Counters;
 use crate::filter::{FULL_FILTER_NAME, FilterWriter, Finished, PARTITIONED_FILTER_NAME};
+use crate::flat::FlatWriter;
 use crate::format::{
     BlockHandle, ChecksumContext, Compressor, FORMAT_VERSION_MAX, Footer, TRAILER_LEN, dictionary,
 };
@@ -133,6 +134,10 @@ pub struct TableBuilder {
     collecting: Option<Box<Collecting>>,
     /// Says what is done about timestamps; `None` without.
     timestamps: Option<Box<TimestampWriter>>,
+    /// Takes the entries if the table has no blocks.
+    flat: Option<FlatWriter>,
+    /// Set with timestamps and without blocks.
+    is_special: bool,
     /// Bytes of timestamp at the end of the user keys that blocks hold; filters hold none.
     timestamp_size: usize,
     /// Hash of the entries, if it was asked for.
@@ -201,7 +206,13 @@ impl TableBuilder {
             failed = Some(e);
         }
         let filter = FilterWriter::new(&options);
+        let flat = FlatWriter::of(&options);
+        if let Some(Err(e)) = flat.as_ref().map(|flat| flat.check(&options)) {
+            failed = Some(e);
+        }
         Self {
+            is_special: timestamps.is_some() || flat.is_some(),
+            flat,
             extra_properties: Vec::new(),
             out: Output {
                 file,
@@ -247,17 +258,20 @@ impl TableBuilder {
     /// After an error the builder only repeats it.
     #[inline]
     pub fn add(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
-        if self.failed.is_some() || self.timestamps.is_some() {
+        if self.failed.is_some() || self.is_special {
             return self.add_specially(internal_key, value);
         }
         self.try_add(internal_key, value).map_err(|e| self.note(e))
     }
 
-    /// After a failure, and with timestamps.
+    /// After a failure, with timestamps, and without blocks.
     #[inline(never)]
     fn add_specially(&mut self, internal_key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
+        }
+        if self.flat.is_some() {
+            return self.add_flat(internal_key, value).map_err(|e| self.note(e));
         }
         let done = match self.timestamps.take() {
             None => self.try_add(internal_key, value),
@@ -269,6 +283,27 @@ impl TableBuilder {
             }
         };
         done.map_err(|e| self.note(e))
+    }
+
+    /// Adds an entry to a table without blocks.
+    fn add_flat(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let Some((_, tag)) = keys::split_internal(key) else {
+            return Err(Error::invalid_argument(
+                "internal key is shorter than its tag",
+            ));
+        };
+        if !self.follows(key, common_prefix(&self.last_key, key)) {
+            return Err(self.out_of_order(key));
+        }
+        if let Some(flat) = &mut self.flat {
+            flat.add(key, value, &mut self.out)?;
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        if let Some(content) = &mut self.content {
+            content.add(key, value);
+        }
+        self.counters.count(tag, key.len(), value.len())
     }
 
     /// Remembers a failure.
@@ -293,6 +328,10 @@ impl TableBuilder {
                 .with("key", start.escape_ascii());
             self.failed = Some(e.clone());
             return Err(e);
+        }
+        if let Some(flat) = &self.flat {
+            let e = flat.refuse_range_tombstone();
+            return Err(self.note(e));
         }
         let mut timestamps = self.timestamps.take();
         let (start, end) = match &mut timestamps {
@@ -611,6 +650,9 @@ impl TableBuilder {
         if let Some(e) = self.failed.take() {
             return Err(e);
         }
+        if let Some(flat) = self.flat.take() {
+            return self.finish_flat(flat);
+        }
         if !self.block.is_empty() {
             self.cut_block(None)?;
         }
@@ -671,6 +713,24 @@ impl TableBuilder {
             offset: self.out.offset(),
         };
         self.out.buffer.extend_from_slice(&footer.encode());
+        self.close(tail_start, properties, needs_compaction)
+    }
+
+    /// Ends a table without blocks.
+    fn finish_flat(mut self, flat: FlatWriter) -> Result<TableSummary> {
+        let mut properties = self.properties(0);
+        flat.finish(&mut self.out, &mut properties)?;
+        let tail_start = properties.data_size;
+        self.close(tail_start, properties, false)
+    }
+
+    /// Syncs and closes the file, whose entries end at `tail_start`.
+    fn close(
+        mut self,
+        tail_start: u64,
+        properties: TableProperties,
+        needs_compaction: bool,
+    ) -> Result<TableSummary> {
         self.out.flush()?;
         self.out.sync()?;
         self.out.file.close()?;

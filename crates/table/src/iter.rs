@@ -229,6 +229,10 @@ impl TableIter {
         self.since_seek = SinceSeek::Nothing;
         if self.index.is_none() {
             self.cursor.take_block();
+            if let Some(flat) = self.reader.flat() {
+                self.index = Some(flat.index()?);
+                return Ok(());
+            }
             let index = self.reader.shared_index(&self.params)?;
             if self.reader.has_two_levels() {
                 self.top = Some(index.clone());
@@ -430,6 +434,11 @@ impl TableIter {
                 self.note_fetched();
             }
             self.cursor.set_block(found);
+            return Ok(());
+        }
+        if reader.flat().is_some() {
+            let block = reader.load_data_block(handle, &self.params)?;
+            self.cursor.set_block(block);
             return Ok(());
         }
         reader.may_read(&self.params)?;

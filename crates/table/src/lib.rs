@@ -35,6 +35,7 @@ mod activity;
 mod charges;
 mod choice;
 mod counters;
+mod flat;
 mod index;
 mod lookups;
 mod meter;
@@ -55,6 +56,7 @@ pub use collector::{
     TablePropertiesCollectorFactory,
 };
 pub use filter::{FilterBalance, FilterKind};
+pub use flat::{CuckooOptions, TableFormat};
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;

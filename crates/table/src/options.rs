@@ -4,6 +4,7 @@ use crate::activity::ReadActivity;
 use crate::choice::{CodecChoice, CodecMemory, CommonPrefix};
 use crate::collector::Collectors;
 use crate::filter::{FilterBalance, FilterKind};
+use crate::flat::TableFormat;
 use crate::index::IndexType;
 use crate::lookups::LookupTap;
 use crate::meter::WriteCounters;
@@ -30,6 +31,8 @@ pub enum IndexShortening {
 /// Shape of the tables of a column family.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
+    /// How tables are laid out. All else that is said here counts for block-based tables only.
+    pub format: TableFormat,
     /// Uncompressed bytes at which a data block is cut.
     pub block_size: usize,
     /// Every entry gets a data block of its own, whatever its size.
@@ -99,6 +102,7 @@ pub struct TableOptions {
 impl Default for TableOptions {
     fn default() -> Self {
         Self {
+            format: TableFormat::BlockBased,
             block_size: 4096,
             one_entry_per_block: false,
             block_size_deviation: 10,
@@ -271,6 +275,9 @@ pub struct ReaderOptions {
     /// The MANIFEST says that keys were written without their timestamps. Properties that say so
     /// suffice as well.
     pub stripped_timestamps: bool,
+    /// Files may be mapped into memory (`allow_mmap_reads`). RocksDB reads cuckoo tables in no other way, so that they are
+    /// refused without; here nothing is mapped.
+    pub allows_mapping: bool,
     /// Number of the file.
     pub file_number: u64,
     /// Level it is in; -1 unknown.
@@ -335,6 +342,7 @@ impl Default for ReaderOptions {
             expected_unique_id: None,
             largest_seqno: 0,
             stripped_timestamps: false,
+            allows_mapping: true,
             file_number: 0,
             level: -1,
             levels: 0,

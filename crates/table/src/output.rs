@@ -26,6 +26,26 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Bytes that will be written, of which none are yet: [`Self::offset`] tells of them until 0 are expected.
+    pub(crate) fn expect(&mut self, bytes: u64) {
+        self.written = bytes;
+    }
+
+    /// Appends bytes without a trailer.
+    pub(crate) fn put_raw(&mut self, bytes: &[u8]) -> Result<BlockHandle> {
+        let offset = self.offset();
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= WRITE_STEP {
+            self.flush()?;
+        }
+        Ok(BlockHandle {
+            offset,
+            size: bytes.len() as u64,
+        })
+    }
+}
+
+impl Output {
     /// Where the next byte goes.
     #[inline]
     pub(crate) fn offset(&self) -> u64 {

@@ -181,7 +181,9 @@ macro_rules! numbers {
 }
 
 /// Number properties that are left out when 0.
-const ONLY_IF_SET: [&str; 10] = [
+const ONLY_IF_SET: [&str; 12] = [
+    "rocksdb.data.block.restart.interval",
+    "rocksdb.index.block.restart.interval",
     "rocksdb.lsm.info.at.creation",
     "rocksdb.index.partitions",
     "rocksdb.top-level.index.size",

@@ -86,6 +86,7 @@ impl Resources {
                 max_open_files: o.max_open_files,
                 shard_bits: u32::try_from(o.table_cache_numshardbits).unwrap_or(0),
                 direct_reads: o.use_direct_reads,
+                allows_mapping: o.allow_mmap_reads,
                 direct_writes: o.use_direct_io_for_flush_and_compaction,
                 advise_random: o.advise_random_on_open,
                 bytes_per_sync: o.bytes_per_sync,

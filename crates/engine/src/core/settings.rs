@@ -5,6 +5,7 @@ use crate::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CodecChoice as CodecChoiceOption,
     CompressionOptions, CompressionType, DataBlockIndexType, FilterPolicyChoice,
     IndexShorteningMode, IndexType, KvsepGc, OptimizeKeyCommonPrefix, object_id, partition_prefix,
+    table_factory,
 };
 use crate::version::{
     BlobBudget, FilePaths, ForcedBlobGc, LevelOptions, TableIo, TableReadOptions,
@@ -148,6 +149,8 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
 /// Shape of new tables.
 pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> TableOptions {
     TableOptions {
+        // A text that names no format is refused when a family is opened.
+        format: table_factory::format_of(&cf.table_factory).unwrap_or_default(),
         block_size: o.block_size.clamp(1, u64::from(u32::MAX)) as usize,
         one_entry_per_block: object_id(&o.flush_block_policy_factory)
             == Some("FlushBlockEveryKeyPolicyFactory"),
@@ -250,6 +253,7 @@ pub(crate) fn reader_options(request: &FamilyRequest, io: &TableIo) -> ReaderOpt
         comparator: request.comparator.clone(),
         cache: request.block_cache.clone(),
         rate_limiter: io.rate_limiter().cloned(),
+        allows_mapping: io.allows_mapping(),
         charges: request.cache_usage.charges(request.block_cache.as_ref()),
         ..ReaderOptions::default()
     }

@@ -3,7 +3,7 @@
 
 use super::template::{Filler, Line, Template, codec_word};
 use super::{InfoLog, Sink};
-use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, collectors_of};
+use crate::options::{BlockBasedTableOptions, CfOptions, DbOptions, collectors_of, table_factory};
 use spanlith_table::BlockCache;
 use std::sync::LazyLock;
 
@@ -92,7 +92,14 @@ impl InfoLog {
         (table, cache): (&BlockBasedTableOptions, Option<&BlockCache>),
     ) {
         if line.text == "@table" {
-            let text = self.table_text(table, cache);
+            let format = table_factory::format_of(&cf.table_factory).unwrap_or_default();
+            let text = match table_factory::rows_of(&format) {
+                rows if rows.is_empty() => self.table_text(table, cache),
+                rows => rows
+                    .iter()
+                    .map(|(name, value)| format!("  {name}: {value}\n"))
+                    .collect(),
+            };
             self.header(format_args!("           table_factory options: {text}"));
         } else if line.text == "@multipliers" {
             let list = cf.max_bytes_for_level_multiplier_additional.iter();

@@ -28,7 +28,7 @@
 use super::order;
 use super::table::OptionTable;
 use super::text::{is_unknown, not_recognized, set_cf_option, set_db_option};
-use super::{BlockBasedTableOptions, CfOptions, DbOptions};
+use super::{BlockBasedTableOptions, CfOptions, DbOptions, table_factory};
 use spanlith_base::{Error, Result};
 
 /// The version our files claim: their names are those of this RocksDB.
@@ -120,12 +120,18 @@ pub(crate) struct FamilyText {
 impl FamilyText {
     pub(crate) fn new(cf: &CfOptions, table: &BlockBasedTableOptions) -> Self {
         let (mut options, mut of_table) = (String::new(), String::new());
-        lines(&mut options, order::sorted(&order::CF, cf.written()));
         let factory = super::objects::id(&cf.table_factory).unwrap_or_default();
+        // Options of the factory have a section of their own.
+        let written = cf.written().map(|(name, value)| match name {
+            "table_factory" => (name, factory.to_string()),
+            _ => (name, value),
+        });
+        lines(&mut options, order::sorted(&order::CF, written));
         if factory == "BlockBasedTable" {
             lines(&mut of_table, order::sorted(&order::TABLE, table.written()));
         } else {
-            lines(&mut of_table, std::iter::empty());
+            let format = table_factory::format_of(&cf.table_factory).unwrap_or_default();
+            lines(&mut of_table, table_factory::rows_of(&format).into_iter());
         }
         Self {
             options,
@@ -397,6 +403,9 @@ impl Parser {
             }
             (Section::Table(index, ours), ..) => match self.cfs.get_mut(*index) {
                 Some(cf) if *ours => cf.table.set_option(name, &value),
+                Some(cf) if table_factory::format_of(&cf.options.table_factory).is_ok() => {
+                    table_factory::set_option(&mut cf.options.table_factory, name, &value)
+                }
                 Some(cf) => {
                     cf.other_table.push((name.to_string(), value));
                     return Ok(());

@@ -36,6 +36,7 @@ pub mod sanitize;
 mod sd_placement;
 pub mod sidecar;
 mod stats_family;
+pub mod table_factory;
 #[cfg(test)]
 mod tests;
 pub mod text;

@@ -15,7 +15,7 @@
 
 use super::own::nearest;
 use super::table::OptionTable;
-use super::{BlockBasedTableOptions, CfOptions, DbOptions, objects};
+use super::{BlockBasedTableOptions, CfOptions, DbOptions, objects, table_factory};
 use spanlith_base::{Error, Result};
 
 /// `text` without one pair of braces around all of it.
@@ -192,7 +192,13 @@ pub fn set_cf_option(
             check_factory(cf, name)?;
             return set_table_options(table, value);
         }
-        "plain_table_factory" => return check_factory(cf, name),
+        "plain_table_factory" => {
+            check_factory(cf, name)?;
+            for (name, value) in nested_pairs(value)? {
+                table_factory::set_option(&mut cf.table_factory, &name, &value)?;
+            }
+            return Ok(());
+        }
         "table_factory" => {
             let id = objects::id(value);
             // As in RocksDB, what names no factory changes nothing.
@@ -210,6 +216,10 @@ pub fn set_cf_option(
             let id = id.unwrap_or(&cf.table_factory).to_string();
             if id == "BlockBasedTable" {
                 set_table_options(table, value)?;
+            }
+            if table_factory::is_other(&id) {
+                cf.table_factory = table_factory::text_of(&table_factory::format_of(value)?);
+                return Ok(());
             }
             cf.table_factory = id;
             return Ok(());

@@ -68,6 +68,8 @@ const DB_ANY: &[&str] = &[
     "max_open_files",
     "open_files_async",
     "db_write_buffer_size",
+    // Nothing is mapped, but cuckoo tables are read only with it, as in RocksDB.
+    "allow_mmap_reads",
     "use_direct_reads",
     "use_direct_io_for_flush_and_compaction",
     "use_direct_io_for_compaction_reads",
@@ -95,7 +97,7 @@ const DB_ANY: &[&str] = &[
 
 /// Database options that are accepted and change nothing.
 const DB_WITHOUT_EFFECT: &[&str] = &[
-    // Hints: they could only change speed. Mapped files are read and written by calls, logs and
+    // Hints: they could only change speed. Mapped files are written by calls, logs and
     // tables are synced with fdatasync.
     "use_fsync",
     "is_fd_close_on_exec",
@@ -107,7 +109,6 @@ const DB_WITHOUT_EFFECT: &[&str] = &[
     "optimize_manifest_for_recovery",
     "metadata_write_temperature",
     "wal_write_temperature",
-    "allow_mmap_reads",
     "allow_mmap_writes",
     "enable_write_thread_adaptive_yield",
     "write_thread_max_yield_usec",
@@ -501,6 +502,7 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
             super::objects::is_null(&cf.compaction_filter)
                 || id(&cf.compaction_filter).is_some_and(|name| filter_by_name(name).is_some())
         }
+        "table_factory" => super::table_factory::format_of(&cf.table_factory).is_ok(),
         "sst_partitioner_factory" => {
             super::objects::is_null(&cf.sst_partitioner_factory)
                 || super::partition_prefix(&cf.sst_partitioner_factory).is_some()

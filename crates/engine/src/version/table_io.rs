@@ -39,6 +39,8 @@ pub struct TableIoOptions {
     pub shard_bits: u32,
     /// `use_direct_reads`: tables are read past the page cache.
     pub direct_reads: bool,
+    /// `allow_mmap_reads`: RocksDB reads cuckoo tables in no other way.
+    pub allows_mapping: bool,
     /// `use_direct_io_for_flush_and_compaction`: tables are written past the page cache.
     pub direct_writes: bool,
     /// `advise_random_on_open`: the kernel is told not to read ahead.
@@ -61,6 +63,7 @@ impl Default for TableIoOptions {
             max_open_files: -1,
             shard_bits: 6,
             direct_reads: false,
+            allows_mapping: true,
             direct_writes: false,
             advise_random: false,
             bytes_per_sync: 0,
@@ -76,6 +79,7 @@ impl Default for TableIoOptions {
 pub struct TableIo {
     fs: Arc<dyn FileSystem>,
     direct_reads: bool,
+    allows_mapping: bool,
     direct_writes: bool,
     advise_random: bool,
     rate_limiter: Option<Arc<RateLimiter>>,
@@ -125,6 +129,7 @@ impl TableIo {
         Arc::new(Self {
             fs,
             direct_reads: o.direct_reads,
+            allows_mapping: o.allows_mapping,
             direct_writes: o.direct_writes,
             advise_random: o.advise_random,
             rate_limiter: o.rate_limiter,
@@ -146,6 +151,11 @@ impl TableIo {
     /// Returns what limits flushes and compactions.
     pub fn rate_limiter(&self) -> Option<&Arc<RateLimiter>> {
         self.rate_limiter.as_ref()
+    }
+
+    /// Returns whether files may be mapped into memory, for tables that ask.
+    pub fn allows_mapping(&self) -> bool {
+        self.allows_mapping
     }
 
     /// Returns whether the number of open files is limited.

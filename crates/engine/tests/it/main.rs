@@ -33,6 +33,7 @@ mod examples;
 mod families;
 mod fault;
 mod files;
+mod flat_tables;
 mod giving_way;
 mod golden;
 mod idle;

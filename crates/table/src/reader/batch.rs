@@ -231,10 +231,10 @@ impl TableReader {
             if let Some(index) = block.index()
                 && self.get_through(index, key, &mut fetch, sink)? == Lookup::Done
             {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        self.get_flat(key, params, sink)
     }
 
     /// Reads the block at `first`, which is not in the cache, together with those that the keys behind

@@ -347,11 +347,15 @@ impl TableReader {
     }
 
     #[inline(never)]
-    pub(super) fn load_data_block(
+    pub(crate) fn load_data_block(
         &self,
         handle: BlockHandle,
         params: &ReadParams,
     ) -> Result<Arc<Block>> {
+        if let Some(flat) = self.flat() {
+            let bytes = flat.block(handle)?;
+            return self.made_data_block(bytes, handle, params);
+        }
         self.may_read(params)?;
         self.pace(params, handle.size);
         let bytes = if params.is_counted {

@@ -221,6 +221,9 @@ impl TableReader {
         params: &ReadParams,
         mut each: impl FnMut(&IndexTable) -> Result<()>,
     ) -> Result<()> {
+        if let Some(flat) = self.flat() {
+            return each(flat.index()?.index().unwrap_or(&NO_INDEX));
+        }
         let top = self.index(params)?;
         self.check_whole(top.block(), self.index_handle)?;
         if !self.has_two_levels() {
@@ -251,6 +254,11 @@ impl TableReader {
         params: &ReadParams,
         near: &mut Near,
     ) -> Result<Option<BlockHandle>> {
+        if let Some(flat) = self.flat() {
+            let block = flat.index()?;
+            let index = block.index().unwrap_or(&NO_INDEX);
+            return Ok(index.handle(self.seek_in(index, key)?));
+        }
         let top = self.index(params)?;
         let at = self.seek_near_in(&top, key, near.top)?;
         if at != near.top {

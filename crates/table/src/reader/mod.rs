@@ -16,6 +16,7 @@ mod batch;
 pub(crate) mod count;
 mod fetch;
 mod filter;
+mod flat;
 mod guard;
 mod index;
 mod lookups;
@@ -28,6 +29,7 @@ use crate::block::Block;
 use crate::block::entry::bad_entry;
 use crate::block::seek::Lookup;
 use crate::filter::hash64;
+use crate::flat::FlatTable;
 use crate::format::{BlockHandle, Decompressor, Footer};
 use crate::index::IndexTable;
 use crate::iter::TableIter;
@@ -65,6 +67,8 @@ pub struct TableReader {
     /// The properties promise that no block is compressed.
     no_compression: bool,
     decompressor: Decompressor,
+    /// Set for tables without blocks.
+    flat: Option<Box<FlatTable>>,
     /// `None` for ordinary tables.
     adaptation: Option<Box<Adaptation>>,
     index_handle: BlockHandle,
@@ -336,10 +340,10 @@ impl TableReader {
             if let Some(index) = partition.index()
                 && self.get_through(index, key, &mut fetch, sink)? == Lookup::Done
             {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        self.get_flat(key, params, sink)
     }
 
     /// An iterator over all entries, at no position yet.
@@ -395,6 +399,7 @@ impl TableReader {
             + self.decompressor.memory_usage()
             + self.index.as_ref().map_or(0, |i| i.memory_usage())
             + partitions.map(|i| i.memory_usage()).sum::<usize>()
+            + self.flat.as_ref().map_or(0, |f| f.memory_usage())
             + self.guard.as_ref().map_or(0, |g| g.memory_usage())
     }
 }

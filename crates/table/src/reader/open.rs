@@ -12,6 +12,7 @@ use super::filter::FilterPlace;
 use super::index::IndexShape;
 use crate::block::{entry, parts};
 use crate::filter::PARTITIONED_FILTER_NAME;
+use crate::flat::FlatFooter;
 use crate::format::{
     BlockHandle, BlockKind, Compression, CompressionType, Decompressor, Dictionary, Footer,
 };
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 /// Bytes read from the end of the file at once when it is opened.
 const TAIL_READ: u64 = 16 << 10;
-const PROPERTIES: &str = "rocksdb.properties";
+pub(super) const PROPERTIES: &str = "rocksdb.properties";
 const INDEX: &str = "rocksdb.index";
 pub(super) const COMPRESSION_DICTIONARY: &str = "rocksdb.compression_dict";
 
@@ -84,6 +85,9 @@ impl TableReader {
                 .with("expected", file_size)
                 .with("actual", start + n as u64));
         }
+        if let Some(flat) = FlatFooter::decode(&tail, file_size, &path)? {
+            return Self::open_flat(file, file_size, &flat, options);
+        }
         let footer = Footer::decode(&tail, file_size, &path)?;
         let tail_file = Arc::new(TailFile {
             file: file.clone(),
@@ -91,14 +95,37 @@ impl TableReader {
             start,
             tail,
         });
-        let mut reader = Self {
-            file: tail_file,
+        let mut reader = Self::unloaded(tail_file, file_size, footer, options);
+        reader.begin_opening();
+        reader.load().map_err(|e| e.with_path(file.path()))?;
+        let role = CacheRole::BlockBasedTableReader;
+        let charge = charge(
+            reader.options.charges.reader.as_ref(),
+            role,
+            reader.memory_usage(),
+        );
+        reader._charge = charge.map_err(|e| e.with_path(file.path()))?;
+        reader.file = file;
+        reader.opening = None;
+        Ok(Arc::new(reader))
+    }
+
+    /// A reader of which nothing but the footer is known.
+    pub(super) fn unloaded(
+        file: Arc<dyn RandomAccessFile>,
+        file_size: u64,
+        footer: Footer,
+        options: ReaderOptions,
+    ) -> Self {
+        Self {
+            file,
             file_size,
             footer,
             metaindex: Vec::new(),
             properties: TableProperties::default(),
             no_compression: false,
             decompressor: Decompressor::default(),
+            flat: None,
             adaptation: None,
             index_handle: footer.index.unwrap_or_default(),
             index_shape: IndexShape {
@@ -125,19 +152,7 @@ impl TableReader {
             cache_base: CacheKey { file: 0, block: 0 },
             _charge: None,
             options,
-        };
-        reader.begin_opening();
-        reader.load().map_err(|e| e.with_path(file.path()))?;
-        let role = CacheRole::BlockBasedTableReader;
-        let charge = charge(
-            reader.options.charges.reader.as_ref(),
-            role,
-            reader.memory_usage(),
-        );
-        reader._charge = charge.map_err(|e| e.with_path(file.path()))?;
-        reader.file = file;
-        reader.opening = None;
-        Ok(Arc::new(reader))
+        }
     }
 
     fn load(&mut self) -> Result<()> {
@@ -245,6 +260,13 @@ impl TableReader {
             Some(n) => return refuse(&format!("index type {n}")),
             None => return Err(Error::corruption("Missing index type property")),
         }
+        self.check_comparator()
+    }
+
+    /// Refuses a table that was written in another order.
+    pub(super) fn check_comparator(&self) -> Result<()> {
+        let p = &self.properties;
+        let refuse = |what: &str| Err(Error::not_supported(what));
         let ours = self.options.comparator.name();
         // Tables without timestamps are read both by families that have them in memory and by
         // those that do not.
@@ -279,7 +301,7 @@ impl TableReader {
         }
     }
 
-    fn check_identity(&self) -> Result<()> {
+    pub(super) fn check_identity(&self) -> Result<()> {
         let actual = self.properties.unique_id();
         match self.options.expected_unique_id {
             Some(expected) if expected != [0, 0] && expected != actual => {

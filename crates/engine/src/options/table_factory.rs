@@ -1,0 +1,168 @@
+//! Values of `table_factory` other than block-based tables.
+//!
+//! The option is a text: the name of the factory, or `{id=NAME;OPTION=VALUE;}` if some of its options differ from their
+//! defaults. An OPTIONS file has the name there, and all options in a section of their own.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+use super::objects::id;
+use super::text::nested_pairs;
+use super::values::OptionValue;
+use spanlith_base::{Error, Result};
+use spanlith_table::{CuckooOptions, TableFormat};
+
+/// Name of the factory of cuckoo tables.
+pub const CUCKOO: &str = "CuckooTable";
+
+/// A factory's options by name: how each is printed and set, in the order in which RocksDB writes them.
+macro_rules! rows {
+    ($list:ident, $set:ident, $type:ty: $($field:ident),* $(,)?) => {
+        fn $list(o: &$type) -> Vec<(&'static str, String)> {
+            vec![$((stringify!($field), o.$field.print())),*]
+        }
+
+        fn $set(o: &mut $type, name: &str, value: &str) -> Result<()> {
+            match name {
+                $(stringify!($field) => o.$field.parse_into(value),)*
+                _ => {
+                    let text = format!("Could not find option: : {name}");
+                    return Err(Error::invalid_argument(text));
+                }
+            }
+            .map_err(|e| e.into_error(name, value))
+        }
+    };
+}
+
+rows!(cuckoo_rows, set_cuckoo, CuckooOptions:
+    use_module_hash, identity_as_first_hash, max_search_depth, cuckoo_block_size, hash_table_ratio);
+
+/// The format that a value of `table_factory` asks for.
+///
+/// # Errors
+/// `NotSupported` for a factory that this build does not have; `InvalidArgument` for an option of one that is not
+/// understood.
+pub fn format_of(text: &str) -> Result<TableFormat> {
+    let mut format = default_of(id(text).unwrap_or_default())
+        .ok_or_else(|| Error::not_supported("table_factory"))?;
+    if text.trim_start().starts_with('{') && format != TableFormat::BlockBased {
+        for (name, value) in nested_pairs(text)? {
+            if name != "id" {
+                set(&mut format, &name, &value)?;
+            }
+        }
+    }
+    Ok(format)
+}
+
+/// The format of a factory with all its options at their defaults; `None` if there is no such factory.
+fn default_of(name: &str) -> Option<TableFormat> {
+    match name {
+        "BlockBasedTable" => Some(TableFormat::BlockBased),
+        CUCKOO => Some(TableFormat::Cuckoo(CuckooOptions::default())),
+        _ => None,
+    }
+}
+
+/// Returns whether there is a factory of that name that makes tables without blocks.
+pub(super) fn is_other(name: &str) -> bool {
+    default_of(name).is_some_and(|f| f != TableFormat::BlockBased)
+}
+
+fn set(format: &mut TableFormat, name: &str, value: &str) -> Result<()> {
+    match format {
+        TableFormat::BlockBased => Ok(()),
+        TableFormat::Cuckoo(o) => set_cuckoo(o, name, value),
+    }
+}
+
+/// Name and value of all options of a format that has options of its own.
+pub fn rows_of(format: &TableFormat) -> Vec<(&'static str, String)> {
+    match format {
+        TableFormat::BlockBased => Vec::new(),
+        TableFormat::Cuckoo(o) => cuckoo_rows(o),
+    }
+}
+
+/// The value of `table_factory` that asks for a format.
+pub fn text_of(format: &TableFormat) -> String {
+    let name = match format {
+        TableFormat::BlockBased => "BlockBasedTable",
+        TableFormat::Cuckoo(_) => CUCKOO,
+    };
+    let usual = default_of(name).map(|f| rows_of(&f)).unwrap_or_default();
+    let mut text = String::new();
+    for row in rows_of(format) {
+        if !usual.contains(&row) {
+            text += &format!("{}={};", row.0, row.1);
+        }
+    }
+    match text.is_empty() {
+        true => name.to_string(),
+        false => format!("{{id={name};{text}}}"),
+    }
+}
+
+/// Sets an option of the factory that `text` asks for; a factory that this build does not have takes any.
+///
+/// # Errors
+/// `InvalidArgument` for an option that the factory does not have, or a value that is none.
+pub(super) fn set_option(text: &mut String, name: &str, value: &str) -> Result<()> {
+    if let Ok(mut format) = format_of(text) {
+        set(&mut format, name, value)?;
+        *text = text_of(&format);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_factory_with_options_is_printed_as_it_is_read() {
+        let text = "{ id = CuckooTable; hash_table_ratio=0.5; cuckoo_block_size=2 }";
+        let format = format_of(text).unwrap();
+        let TableFormat::Cuckoo(cuckoo) = format else {
+            panic!("{format:?}");
+        };
+        assert_eq!(
+            (cuckoo.hash_table_ratio, cuckoo.cuckoo_block_size),
+            (0.5, 2)
+        );
+        let text = text_of(&format);
+        assert_eq!(
+            text,
+            "{id=CuckooTable;cuckoo_block_size=2;hash_table_ratio=0.500000;}"
+        );
+        assert_eq!(format_of(&text).unwrap(), format);
+        assert_eq!(text_of(&format_of("CuckooTable").unwrap()), "CuckooTable");
+    }
+
+    #[test]
+    fn what_is_no_factory_or_no_option_of_one_is_refused() {
+        for (text, want) in [
+            ("mine", "Not implemented: table_factory"),
+            ("{id=mine;a=b}", "Not implemented: table_factory"),
+            (
+                "{id=CuckooTable;a=b}",
+                "Invalid argument: Could not find option: : a",
+            ),
+            (
+                "{id=CuckooTable;max_search_depth=deep}",
+                "Invalid argument: Error parsing max_search_depth:",
+            ),
+        ] {
+            let e = format_of(text).unwrap_err().to_string();
+            assert!(e.starts_with(want), "{text}: {e}");
+        }
+    }
+}
