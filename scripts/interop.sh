@@ -57,6 +57,9 @@ python3 scripts/faults.py "$SUBJECT/librocksdb.so" "$folder/spanlith" "$peers/li
 python3 scripts/interop_ingest.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 python3 scripts/interop_export.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 
+# Cuckoo and plain tables go from one library to the other, and are the same bytes.
+python3 scripts/interop_flat.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
+
 # Backups of one library are restored by the other, and added to.
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 16
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib78/librocksdb.so" --programs 8 --format 5

@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     ("meta_block", table::meta_block),
     ("options_file", options::options_file),
     ("options_string", options::options_string),
+    ("plain_table", table::plain_table),
     ("properties", table::properties),
     ("range_tombstones", range::range_tombstones),
     ("speed_disk", speed::speed_disk),

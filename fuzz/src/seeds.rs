@@ -86,6 +86,8 @@ fn from_file(path: &Path, bytes: Vec<u8>, all: &mut Vec<Seed>) {
         all.push(("blob_file", with_flags(0, &bytes)));
     } else if name.starts_with("r118-cuckoo") && name.ends_with(".sst") {
         all.push(("cuckoo_table", bytes));
+    } else if name.starts_with("r118-plain") && name.ends_with(".sst") {
+        all.push(("plain_table", bytes));
     } else if name.ends_with(".sst") {
         all.push(("table", with_flags(0, &bytes)));
         blocks(&bytes, all);

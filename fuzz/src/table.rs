@@ -30,6 +30,11 @@ pub fn cuckoo_table(data: &[u8]) {
     with_magic(data, 0x9267_89d0_c5f1_7873);
 }
 
+/// A plain table as it is, in the same way.
+pub fn plain_table(data: &[u8]) {
+    with_magic(data, 0x4f34_18eb_7a8f_13b8);
+}
+
 /// Reads a file with that magic number.
 fn with_magic(data: &[u8], magic: u64) {
     let mut file = data.to_vec();

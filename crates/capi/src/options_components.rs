@@ -8,7 +8,7 @@ use crate::ffi::boxed;
 use crate::options::rocksdb_options_t;
 use spanlith::options::table_factory::text_of;
 use spanlith::{CompactOnDeletion, TablePropertiesCollectorFactory};
-use spanlith_table::{CuckooOptions, TableFormat};
+use spanlith_table::{CuckooOptions, PlainEncoding, PlainOptions, TableFormat};
 use std::sync::Arc;
 
 /// Options of tables that are hash tables.
@@ -60,19 +60,33 @@ c_api! {
         (*options).cf.memtable_factory = format!("hash_linkedlist:{bucket_count}");
     }
 
-    /// Tables without blocks; opening refuses them.
+    /// Tables of records in a row. An encoding that is none of the two is the plain one.
     fn rocksdb_options_set_plain_table_factory(
         options: *mut rocksdb_options_t,
-        _user_key_len: u32,
-        _bloom_bits_per_key: i32,
-        _hash_table_ratio: f64,
-        _index_sparseness: usize,
-        _huge_page_tlb_size: usize,
-        _encoding_type: std::ffi::c_char,
-        _full_scan_mode: u8,
-        _store_index_in_file: u8,
+        user_key_len: u32,
+        bloom_bits_per_key: i32,
+        hash_table_ratio: f64,
+        index_sparseness: usize,
+        huge_page_tlb_size: usize,
+        encoding_type: std::ffi::c_char,
+        full_scan_mode: u8,
+        store_index_in_file: u8,
     ) {
-        set_table_factory(&mut *options, "PlainTable");
+        let format = TableFormat::Plain(PlainOptions {
+            user_key_len,
+            bloom_bits_per_key,
+            hash_table_ratio,
+            index_sparseness: index_sparseness as u64,
+            huge_page_tlb_size: huge_page_tlb_size as u64,
+            encoding_type: match encoding_type {
+                1 => PlainEncoding::Prefix,
+                _ => PlainEncoding::Plain,
+            },
+            full_scan_mode: full_scan_mode != 0,
+            store_index_in_file: store_index_in_file != 0,
+            ..PlainOptions::default()
+        });
+        set_table_factory(&mut *options, &text_of(&format));
     }
 
     /// RocksDB's defaults.

@@ -212,7 +212,6 @@ impl TableBuilder {
         }
         Self {
             is_special: timestamps.is_some() || flat.is_some(),
-            flat,
             extra_properties: Vec::new(),
             out: Output {
                 file,
@@ -240,8 +239,12 @@ impl TableBuilder {
             filter_charges: Vec::new(),
             last_key: Vec::new(),
             counters: Counters::new(),
-            collecting: Collecting::of(&options),
+            collecting: match flat.is_some() {
+                true => None,
+                false => Collecting::of(&options),
+            },
             timestamps,
+            flat,
             timestamp_size: options.comparator.timestamp_size(),
             content: (options.hash_contents && options.persist_timestamps)
                 .then(ContentHash::default),
@@ -719,9 +722,9 @@ impl TableBuilder {
     /// Ends a table without blocks.
     fn finish_flat(mut self, flat: FlatWriter) -> Result<TableSummary> {
         let mut properties = self.properties(0);
-        flat.finish(&mut self.out, &mut properties)?;
+        let needs_compaction = flat.finish(&mut self.out, &mut properties)?;
         let tail_start = properties.data_size;
-        self.close(tail_start, properties, false)
+        self.close(tail_start, properties, needs_compaction)
     }
 
     /// Syncs and closes the file, whose entries end at `tail_start`.

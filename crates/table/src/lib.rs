@@ -56,7 +56,7 @@ pub use collector::{
     TablePropertiesCollectorFactory,
 };
 pub use filter::{FilterBalance, FilterKind};
-pub use flat::{CuckooOptions, TableFormat};
+pub use flat::{CuckooOptions, PlainEncoding, PlainOptions, TableFormat};
 pub use format::{Compression, CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;

@@ -176,7 +176,7 @@ fn text_makes_the_objects_it_names() {
         call(|e| rocksdb_get_options_from_string(w.options, unknown, w.options, e)).unwrap();
         // As in RocksDB: a name that nobody knows is that of an object the program brings itself.
         rocksdb_close(w.open().unwrap());
-        let absent = c"compaction_filter=RemoveEmptyValueCompactionFilter;table_factory=PlainTable";
+        let absent = c"compaction_filter=RemoveEmptyValueCompactionFilter;table_factory=mine";
         call(|e| rocksdb_get_options_from_string(w.options, absent.as_ptr(), w.options, e))
             .unwrap();
         assert!(w.open().unwrap_err().contains("table_factory"));

@@ -149,8 +149,7 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
 /// Shape of new tables.
 pub(crate) fn table_options(cf: &CfOptions, o: &BlockBasedTableOptions) -> TableOptions {
     TableOptions {
-        // A text that names no format is refused when a family is opened.
-        format: table_factory::format_of(&cf.table_factory).unwrap_or_default(),
+        format: table_factory::format_in(cf),
         block_size: o.block_size.clamp(1, u64::from(u32::MAX)) as usize,
         one_entry_per_block: object_id(&o.flush_block_policy_factory)
             == Some("FlushBlockEveryKeyPolicyFactory"),

@@ -13,14 +13,17 @@
     )
 )]
 
+use super::CfOptions;
 use super::objects::id;
 use super::text::nested_pairs;
-use super::values::OptionValue;
+use super::values::{OptionValue, ValueError};
 use spanlith_base::{Error, Result};
-use spanlith_table::{CuckooOptions, TableFormat};
+use spanlith_table::{CuckooOptions, PlainEncoding, PlainOptions, TableFormat};
 
 /// Name of the factory of cuckoo tables.
 pub const CUCKOO: &str = "CuckooTable";
+/// Name of the factory of plain tables.
+pub const PLAIN: &str = "PlainTable";
 
 /// A factory's options by name: how each is printed and set, in the order in which RocksDB writes them.
 macro_rules! rows {
@@ -45,6 +48,29 @@ macro_rules! rows {
 rows!(cuckoo_rows, set_cuckoo, CuckooOptions:
     use_module_hash, identity_as_first_hash, max_search_depth, cuckoo_block_size, hash_table_ratio);
 
+rows!(plain_rows, set_plain, PlainOptions:
+    store_index_in_file, encoding_type, huge_page_tlb_size, hash_table_ratio, full_scan_mode, bloom_bits_per_key,
+    index_sparseness, user_key_len);
+
+impl OptionValue for PlainEncoding {
+    fn print(&self) -> String {
+        match self {
+            Self::Plain => "kPlain",
+            Self::Prefix => "kPrefix",
+        }
+        .to_string()
+    }
+
+    fn parse_into(&mut self, text: &str) -> std::result::Result<(), ValueError> {
+        *self = match text {
+            "kPlain" => Self::Plain,
+            "kPrefix" => Self::Prefix,
+            _ => return Err(ValueError::Enum(vec!["kPlain", "kPrefix"])),
+        };
+        Ok(())
+    }
+}
+
 /// The format that a value of `table_factory` asks for.
 ///
 /// # Errors
@@ -68,6 +94,7 @@ fn default_of(name: &str) -> Option<TableFormat> {
     match name {
         "BlockBasedTable" => Some(TableFormat::BlockBased),
         CUCKOO => Some(TableFormat::Cuckoo(CuckooOptions::default())),
+        PLAIN => Some(TableFormat::Plain(PlainOptions::default())),
         _ => None,
     }
 }
@@ -81,6 +108,19 @@ fn set(format: &mut TableFormat, name: &str, value: &str) -> Result<()> {
     match format {
         TableFormat::BlockBased => Ok(()),
         TableFormat::Cuckoo(o) => set_cuckoo(o, name, value),
+        TableFormat::Plain(o) => set_plain(o, name, value),
+    }
+}
+
+/// The format of new tables of a family with these options.
+pub fn format_in(cf: &CfOptions) -> TableFormat {
+    // A text that names no format is refused when a family is opened.
+    match format_of(&cf.table_factory).unwrap_or_default() {
+        TableFormat::Plain(plain) => TableFormat::Plain(PlainOptions {
+            bloom_locality: cf.bloom_locality,
+            ..plain
+        }),
+        other => other,
     }
 }
 
@@ -89,6 +129,7 @@ pub fn rows_of(format: &TableFormat) -> Vec<(&'static str, String)> {
     match format {
         TableFormat::BlockBased => Vec::new(),
         TableFormat::Cuckoo(o) => cuckoo_rows(o),
+        TableFormat::Plain(o) => plain_rows(o),
     }
 }
 
@@ -97,6 +138,7 @@ pub fn text_of(format: &TableFormat) -> String {
     let name = match format {
         TableFormat::BlockBased => "BlockBasedTable",
         TableFormat::Cuckoo(_) => CUCKOO,
+        TableFormat::Plain(_) => PLAIN,
     };
     let usual = default_of(name).map(|f| rows_of(&f)).unwrap_or_default();
     let mut text = String::new();

@@ -698,7 +698,7 @@ fn what_does_not_exist_is_refused_all_at_once_by_name() {
             "compaction_filter, sst_partitioner_factory",
         ),
         ("memtable=mine", "memtable_factory"),
-        ("table_factory=PlainTable", "table_factory"),
+        ("table_factory=mine", "table_factory"),
         (
             "wal_compression=kLZ4Compression;allow_ingest_behind=1",
             "allow_ingest_behind",

@@ -10,9 +10,9 @@ use crate::core::{
 use crate::filter::TableCreation;
 use crate::version::{BLOB_REFS, FileChecksum, FileSum, IoTimes, NewFile};
 use spanlith_base::range_del::OutputTombstone;
-use spanlith_base::{Comparator, Result};
+use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::IoActivity;
-use spanlith_table::{BuilderOptions, Compression, TableBuilder};
+use spanlith_table::{BuilderOptions, Compression, TableBuilder, TableFormat};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,6 +60,10 @@ impl TableOutput {
         options: BuilderOptions,
     ) -> Result<Self> {
         let io = &lsm.c.io;
+        if matches!(options.table.format, TableFormat::Cuckoo(_)) && !io.allows_mapping() {
+            // Nobody could read it: as in RocksDB, which opens what it has written.
+            return Err(Error::invalid_argument("File is not mmaped").with_path(target.path));
+        }
         let is_urgent = lsm.is_held_up();
         let file = io.create_table(target.path, target.activity, is_urgent, target.io_times)?;
         let (file, sum) = FileChecksum::of(&lsm.c.options).watch(file);

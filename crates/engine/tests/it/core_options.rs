@@ -538,7 +538,7 @@ fn outputs_of_compactions_are_verified_as_the_flags_say() {
 }
 
 /// An OPTIONS file of RocksDB 7.8 with plain tables, a Ribbon filter and a family whose name is escaped is read whole
-/// and written again; a database with plain tables is refused by name.
+/// and written again, and a database made with it.
 #[test]
 fn an_options_file_with_objects_of_others_is_read() {
     let path = fixtures_dir().join("options/plain-and-ribbon.OPTIONS");
@@ -547,7 +547,7 @@ fn an_options_file_with_objects_of_others_is_read() {
     assert_eq!(names, ["default", r"cf: a#b\c"]);
     assert_eq!(read.db.db_host_id, "golden");
     let (_, plain, _) = &read.families[0];
-    assert_eq!(plain.table_factory, "PlainTable");
+    assert!(plain.table_factory.contains("PlainTable"));
     assert!(plain.memtable_factory.contains("HashLinkListRepFactory"));
     let (_, other, table) = &read.families[1];
     assert!(other.memtable_factory.contains("VectorRepFactory"));
@@ -558,14 +558,13 @@ fn an_options_file_with_objects_of_others_is_read() {
     let again = OptionsFile::read(&Env::system(), &again, false).unwrap();
     assert_eq!(again.families, read.families);
     assert_eq!(again.db, read.db);
-    let refused = Db::builder(dir.path().join("db"))
-        // Its memtable takes one writer at a time, which is refused before.
+    let opened = Db::builder(dir.path().join("db"))
+        // Its memtable takes one writer at a time.
         .options(DbOptions::new().allow_concurrent_memtable_write(false))
         .create_if_missing(true)
         .cf_options(plain.clone())
         .open();
-    let text = refused.err().unwrap().to_string();
-    assert!(text.contains("table_factory"), "{text}");
+    opened.unwrap().close().unwrap();
 }
 
 /// Each answer is what 11.8.1 says to an open with that value, or what it makes of it.

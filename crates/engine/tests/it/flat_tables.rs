@@ -122,6 +122,50 @@ fn cuckoo_tables_are_flushed_compacted_verified_and_opened_again() {
 }
 
 #[test]
+fn plain_tables_are_flushed_compacted_verified_and_opened_again() {
+    let prefixes = &[("prefix_extractor", "rocksdb.FixedPrefix.9")][..];
+    for (factory, more) in [
+        ("PlainTable", prefixes),
+        (
+            "{id=PlainTable;encoding_type=kPrefix;index_sparseness=5;store_index_in_file=true}",
+            prefixes,
+        ),
+        (
+            "{id=PlainTable;user_key_len=15;bloom_bits_per_key=0;hash_table_ratio=0}",
+            &[],
+        ),
+    ] {
+        let env = memory();
+        let db = open(&env, factory, more).unwrap();
+        let cf = db.default_cf();
+        put(&cf, 0..400, "old");
+        cf.flush(true).unwrap();
+        let before = db.snapshot();
+        put(&cf, 0..100, "new");
+        for n in 0..30 {
+            cf.delete(key(n)).unwrap();
+        }
+        cf.flush(true).unwrap();
+        check(&cf, 30, 100, 400);
+        db.verify_checksums().unwrap();
+        cf.compact_all().unwrap();
+        check(&cf, 30, 100, 400);
+        drop(before);
+        put(&cf, 400..410, "old");
+        cf.flush(true).unwrap();
+        cf.compact_all().unwrap();
+        drop(cf);
+        db.close().unwrap();
+        let db = open(&env, factory, more).unwrap();
+        check(&db.default_cf(), 30, 100, 410);
+        db.close().unwrap();
+        let db = open(&env, "BlockBasedTable", &[]).unwrap();
+        check(&db.default_cf(), 30, 100, 410);
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn what_a_cuckoo_table_cannot_hold_fails_its_flush_and_is_not_lost() {
     let env = memory();
     let db = open(&env, "CuckooTable", &[]).unwrap();
@@ -139,12 +183,18 @@ fn what_a_cuckoo_table_cannot_hold_fails_its_flush_and_is_not_lost() {
 #[test]
 fn cuckoo_tables_want_mapped_files_as_in_rocksdb() {
     let env = memory();
-    let db = open(&env, "CuckooTable", &[]).unwrap();
+    let refusal = "Invalid argument: File is not mmaped";
+    let db = builder(&env, "CuckooTable", &[], false).open().unwrap();
     put(&db.default_cf(), 0..10, "old");
+    let e = db.default_cf().flush(true).unwrap_err().to_string();
+    assert!(e.starts_with(refusal), "{e}");
+    let _ = db.close();
+    let db = open(&env, "CuckooTable", &[]).unwrap();
+    assert_eq!(rows(&db.default_cf()).len(), 10);
     db.default_cf().flush(true).unwrap();
     db.close().unwrap();
     let e = builder(&env, "CuckooTable", &[], false).open();
     let e = e.and_then(|db| db.default_cf().get(key(1)).map(drop));
     let e = e.unwrap_err().to_string();
-    assert!(e.starts_with("Invalid argument: File is not mmaped"), "{e}");
+    assert!(e.starts_with(refusal), "{e}");
 }

@@ -344,7 +344,7 @@ const CF: &[(&str, Row)] = &[
     ("compaction_options_universal", Unseen(STYLE)),
     ("compaction_options_fifo", Unseen(STYLE)),
     ("max_sequential_skip_in_iterations", Run("0", Tree, NO_AUTO)),
-    ("table_factory", Refused("PlainTable")),
+    ("table_factory", Refused("mine")),
     (
         "max_successive_merges",
         Elsewhere(

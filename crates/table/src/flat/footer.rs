@@ -13,6 +13,9 @@ use spanlith_base::coding::get_fixed64;
 use spanlith_base::{Error, Result};
 use std::path::Path;
 
+/// Of format version 1, which nobody writes, and of version 0.
+const PLAIN_MAGIC: u64 = 0x8242_2296_63bf_9564;
+const LEGACY_PLAIN_MAGIC: u64 = 0x4f34_18eb_7a8f_13b8;
 const CUCKOO_MAGIC: u64 = 0x9267_89d0_c5f1_7873;
 /// Bytes of the two handles, with what fills them up.
 const HANDLES_LEN: usize = 40;
@@ -21,6 +24,7 @@ const HANDLES_LEN: usize = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlatKind {
     Cuckoo,
+    Plain,
 }
 
 /// A footer with the kind of its table.
@@ -41,6 +45,8 @@ impl FlatFooter {
             .and_then(|at| get_fixed64(tail, at));
         let (kind, version, len) = match magic {
             Some(CUCKOO_MAGIC) => (FlatKind::Cuckoo, 1, FOOTER_LEN),
+            Some(PLAIN_MAGIC) => (FlatKind::Plain, 1, FOOTER_LEN),
+            Some(LEGACY_PLAIN_MAGIC) => (FlatKind::Plain, 0, HANDLES_LEN + 8),
             _ => return Ok(None),
         };
         let bytes = tail.len().checked_sub(len).and_then(|at| tail.get(at..));
@@ -73,6 +79,7 @@ impl FlatFooter {
                 out.push(NO_CHECKSUM.kind.as_byte());
                 CUCKOO_MAGIC
             }
+            FlatKind::Plain => LEGACY_PLAIN_MAGIC,
         };
         let end = out.len() + HANDLES_LEN;
         metaindex.encode(&mut out);

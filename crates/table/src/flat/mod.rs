@@ -1,9 +1,9 @@
-//! Tables without blocks: cuckoo tables, which are hash tables.
+//! Tables without blocks: cuckoo tables, which are hash tables, and plain tables, which are records in a row.
 //!
 //! Their entries have neither checksums nor a codec (T2 holds for none of their bytes), and their meta blocks no
 //! trailers. A reader of blocks and an index above them walks over such a table all the same: [`FlatTable`] makes an
 //! index when the first walk begins, and its blocks as they are needed. So iterators, compactions and verification
-//! know of one form only, and their hot paths of none of this. Point lookups go the table's own way.
+//! know of one form only, and their hot paths of none of this. Point lookups in a cuckoo table go by its hashes.
 //!
 //! Threads: a table is shared freely.
 
@@ -11,6 +11,7 @@ mod blocks;
 mod cuckoo;
 mod file;
 mod footer;
+mod plain;
 mod write;
 
 pub(crate) use blocks::{FORM, empty_index};
@@ -18,6 +19,8 @@ pub use cuckoo::CuckooOptions;
 pub(crate) use cuckoo::CuckooTable;
 pub(crate) use file::FlatFile;
 pub(crate) use footer::{FlatFooter, FlatKind};
+pub(crate) use plain::PlainTable;
+pub use plain::{PlainEncoding, PlainOptions};
 pub(crate) use write::FlatWriter;
 
 use crate::block::Block;
@@ -38,6 +41,8 @@ pub enum TableFormat {
     BlockBased,
     /// A hash table of keys and values of one length each.
     Cuckoo(CuckooOptions),
+    /// Records one behind the other.
+    Plain(PlainOptions),
 }
 
 /// Takes an entry that a lookup found: its tag, its value, and the owner of the value.
@@ -46,6 +51,7 @@ pub(crate) type FlatSink<'a> = &'a mut dyn FnMut(u64, &[u8], &Arc<Block>) -> Con
 /// An open table without blocks.
 pub(crate) enum FlatTable {
     Cuckoo(CuckooTable),
+    Plain(PlainTable),
 }
 
 impl FlatTable {
@@ -61,16 +67,15 @@ impl FlatTable {
     ) -> Result<Self> {
         match kind {
             FlatKind::Cuckoo => CuckooTable::open(file, properties, comparator).map(Self::Cuckoo),
+            FlatKind::Plain => PlainTable::open(file, properties, comparator).map(Self::Plain),
         }
     }
 
-    /// Feeds the entries of a user key to `sink`, from the newest on that is not newer than `tag`.
-    ///
-    /// # Errors
-    /// Of reading the file; `Corruption`.
-    pub(crate) fn get(&self, user_key: &[u8], tag: u64, sink: FlatSink<'_>) -> Result<()> {
+    /// Returns the table if it finds keys by themselves, without the index.
+    pub(crate) fn by_hash(&self) -> Option<&CuckooTable> {
         match self {
-            Self::Cuckoo(table) => table.get(user_key, tag, sink),
+            Self::Cuckoo(table) => Some(table),
+            Self::Plain(_) => None,
         }
     }
 
@@ -81,6 +86,7 @@ impl FlatTable {
     pub(crate) fn index(&self) -> Result<Arc<Block>> {
         match self {
             Self::Cuckoo(table) => table.index(),
+            Self::Plain(table) => table.index(),
         }
     }
 
@@ -91,6 +97,7 @@ impl FlatTable {
     pub(crate) fn block(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         match self {
             Self::Cuckoo(table) => table.block(handle),
+            Self::Plain(table) => table.block(handle),
         }
     }
 
@@ -98,6 +105,7 @@ impl FlatTable {
     pub(crate) fn memory_usage(&self) -> usize {
         match self {
             Self::Cuckoo(table) => size_of::<Self>() + table.memory_usage(),
+            Self::Plain(table) => size_of::<Self>() + table.memory_usage(),
         }
     }
 }

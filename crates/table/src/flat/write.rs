@@ -1,6 +1,7 @@
 //! Writes tables without blocks, entry by entry, and what stands behind the entries.
 
 use super::cuckoo::CuckooBuilder;
+use super::plain::PlainBuilder;
 use super::{FlatFooter, FlatKind, TableFormat};
 use crate::block::build::BlockBuilder;
 use crate::format::BlockHandle;
@@ -12,6 +13,7 @@ use spanlith_base::{Error, Result};
 /// The entries of one table.
 pub(crate) enum FlatWriter {
     Cuckoo(Box<CuckooBuilder>),
+    Plain(Box<PlainBuilder>),
 }
 
 impl FlatWriter {
@@ -23,19 +25,26 @@ impl FlatWriter {
                 let builder = CuckooBuilder::new(cuckoo, &options.comparator);
                 Some(Self::Cuckoo(Box::new(builder)))
             }
+            TableFormat::Plain(plain) => {
+                let builder = PlainBuilder::new(plain, options);
+                Some(Self::Plain(Box::new(builder)))
+            }
         }
     }
 
     /// Refuses what a format does not have.
     ///
     /// # Errors
-    /// `NotSupported` for keys with timestamps.
+    /// `NotSupported` for keys with timestamps, and what the format refuses of its options.
     pub(crate) fn check(&self, options: &BuilderOptions) -> Result<()> {
-        match options.comparator.timestamp_size() {
-            0 => Ok(()),
-            _ => Err(Error::not_supported(
+        if options.comparator.timestamp_size() > 0 {
+            return Err(Error::not_supported(
                 "user-defined timestamps in tables that are not block-based",
-            )),
+            ));
+        }
+        match self {
+            Self::Cuckoo(_) => Ok(()),
+            Self::Plain(builder) => builder.check(),
         }
     }
 
@@ -51,6 +60,7 @@ impl FlatWriter {
                 out.expect(builder.size_estimate());
                 Ok(())
             }
+            Self::Plain(builder) => builder.add(key, value, out),
         }
     }
 
@@ -58,17 +68,16 @@ impl FlatWriter {
     pub(crate) fn refuse_range_tombstone(&self) -> Error {
         match self {
             Self::Cuckoo(_) => Error::not_supported("Unsupported key type 15"),
+            Self::Plain(_) => Error::not_supported("Range deletion unsupported"),
         }
     }
 
-    /// Writes what is left of the entries, properties, metaindex and footer. The metaindex and where it
-    /// lies are told by the footer; the properties of a block-based table come as `properties`, those of this table
-    /// are there when this returns.
+    /// Writes what is left of the entries, properties, metaindex and footer; whether the table is to be compacted soon.
+    /// The properties of a block-based table come as `properties`, those of this table are there when this returns.
     ///
     /// # Errors
     /// Of the format; of the file.
-    pub(crate) fn finish(self, out: &mut Output, properties: &mut TableProperties) -> Result<()> {
-        out.expect(0);
+    pub(crate) fn finish(self, out: &mut Output, properties: &mut TableProperties) -> Result<bool> {
         let own = |p: &TableProperties| TableProperties {
             column_family_id: p.column_family_id,
             column_family_name: p.column_family_name.clone(),
@@ -77,15 +86,30 @@ impl FlatWriter {
             orig_file_number: p.orig_file_number,
             ..TableProperties::default()
         };
-        let kind = match self {
+        let mut metaindex = Vec::new();
+        let mut own = own(properties);
+        let (kind, needs_compaction) = match self {
             Self::Cuckoo(builder) => {
-                *properties = own(properties);
-                builder.finish(properties, |bytes| out.put_raw(bytes).map(drop))?;
-                FlatKind::Cuckoo
+                out.expect(0);
+                builder.finish(&mut own, |bytes| out.put_raw(bytes).map(drop))?;
+                (FlatKind::Cuckoo, false)
+            }
+            Self::Plain(builder) => {
+                own.db_host_id.clone_from(&properties.db_host_id);
+                // As collectors add them there, what a table from outside says is also said by a plain one.
+                let all = std::mem::take(&mut properties.user_collected);
+                let is_general = |name: &str| !name.starts_with("rocksdb.block.based.table.");
+                let general = all.into_iter().filter(|(name, _)| is_general(name));
+                own.user_collected = general.collect();
+                let needs_compaction = builder.finish(&mut own, &mut metaindex, out)?;
+                (FlatKind::Plain, needs_compaction)
             }
         };
-        let metaindex = [("rocksdb.properties", out.put_raw(&properties.encode())?)];
-        put_end(kind, &metaindex, out)
+        *properties = own;
+        metaindex.push(("rocksdb.properties", out.put_raw(&properties.encode())?));
+        metaindex.sort_by_key(|(name, _)| *name);
+        put_end(kind, &metaindex, out)?;
+        Ok(needs_compaction)
     }
 }
 

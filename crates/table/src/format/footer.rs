@@ -34,7 +34,6 @@ pub const FOOTER_LEN: usize = 53;
 const LEGACY_LEN: usize = 48;
 const MAGIC: u64 = 0x88e2_41b7_85f4_cff7;
 const LEGACY_MAGIC: u64 = 0xdb47_7524_8b80_fb57;
-const PLAIN_MAGICS: [u64; 2] = [0x8242_2296_63bf_9564, 0x4f34_18eb_7a8f_13b8];
 /// The newest format that is read and, on request, written; RocksDB has it since 11.10.
 pub const FORMAT_VERSION_MAX: u32 = 8;
 
@@ -226,9 +225,6 @@ fn footer_checksum(context: ChecksumContext, f: &[u8; FOOTER_LEN], offset: u64) 
 
 #[cold]
 fn wrong_magic(magic: u64, path: &Path) -> Error {
-    if PLAIN_MAGICS.contains(&magic) {
-        return Error::not_supported("plain table format").with_path(path);
-    }
     Error::corruption(format!(
         "Bad table magic number: expected {MAGIC}, found {magic} in {}",
         path.display()

@@ -98,7 +98,7 @@ impl TableReader {
         self.flat.as_deref()
     }
 
-    /// Returns whether the table has no blocks and no checksums: a cuckoo table.
+    /// Returns whether the table has no blocks and no checksums: a cuckoo or plain table.
     pub fn is_flat(&self) -> bool {
         self.flat.is_some()
     }
@@ -114,19 +114,19 @@ impl TableReader {
     where
         F: FnMut(u64, &[u8], &Arc<Block>) -> ControlFlow<()>,
     {
-        match self.flat() {
-            None => Ok(()),
-            Some(flat) if !self.is_adapted() => flat.get(user_key, tag, sink),
-            Some(flat) => {
-                let block = flat.index()?;
-                let Some(index) = block.index() else {
-                    return Ok(());
-                };
-                let mut fetch = |handle| self.load_data_block(handle, params);
-                let found = self.get_through(index, (user_key, tag), &mut fetch, sink);
-                found.map(drop)
-            }
+        let Some(flat) = self.flat() else {
+            return Ok(());
+        };
+        if let Some(table) = flat.by_hash().filter(|_| !self.is_adapted()) {
+            return table.get(user_key, tag, sink);
         }
+        let block = flat.index()?;
+        let Some(index) = block.index() else {
+            return Ok(());
+        };
+        let mut fetch = |handle| self.load_data_block(handle, params);
+        let found = self.get_through(index, (user_key, tag), &mut fetch, sink);
+        found.map(drop)
     }
 
     /// Compares a lookup of an entry with what a walk gave.
