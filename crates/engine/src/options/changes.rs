@@ -29,8 +29,8 @@ use super::own::set_own;
 use super::own_rows::{OwnCfOptions, OwnDbOptions};
 use super::table::OptionTable;
 use super::text::{
-    CF_ALIASES, check_factory, knows_cf_option, name_the_factory, no_such_option, not_recognized,
-    set_cf_option,
+    CF_ALIASES, check_factory, has_other_factory, knows_cf_option, name_the_factory,
+    no_such_option, not_recognized, set_cf_option,
 };
 use super::{
     BlockBasedTableOptions, CfOptions, CompactionStyle, CompressionType, DbOptions, DynamicLevel0,
@@ -230,6 +230,7 @@ impl CfOptions {
                             table = BlockBasedTableOptions::default();
                             value.to_string()
                         }
+                        None if has_other_factory(&cf) => value.to_string(),
                         None => format!(
                             "{{id={};{}",
                             cf.table_factory,

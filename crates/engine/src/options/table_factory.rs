@@ -167,6 +167,9 @@ pub(super) fn set_option(text: &mut String, name: &str, value: &str) -> Result<(
 
 #[cfg(test)]
 mod tests {
+    use super::super::BlockBasedTableOptions;
+    use super::super::ini::{parse_options_file, write_options_file};
+    use super::super::text::set_cf_option;
     use super::*;
 
     #[test]
@@ -190,6 +193,35 @@ mod tests {
     }
 
     #[test]
+    fn options_of_the_factory_that_is_there_change_one_by_one() {
+        let (mut cf, mut table) = (CfOptions::default(), BlockBasedTableOptions::default());
+        for (name, value) in [
+            ("table_factory", "PlainTable"),
+            (
+                "plain_table_factory",
+                "{user_key_len=8;encoding_type=kPrefix}",
+            ),
+            ("plain_table_factory.index_sparseness", "4"),
+            ("table_factory", "{store_index_in_file=true}"),
+            ("table_factory.bloom_bits_per_key", "7"),
+        ] {
+            set_cf_option(&mut cf, &mut table, name, value).unwrap();
+        }
+        assert_eq!(
+            cf.table_factory,
+            "{id=PlainTable;store_index_in_file=true;encoding_type=kPrefix;bloom_bits_per_key=7;\
+             index_sparseness=4;user_key_len=8;}"
+        );
+        let text = write_options_file(
+            &Default::default(),
+            &[("default".into(), cf.clone(), table)],
+        );
+        assert!(text.contains("\n  table_factory=PlainTable\n"), "{text}");
+        let parsed = parse_options_file(&text).unwrap();
+        assert_eq!(parsed.cfs[0].options.table_factory, cf.table_factory);
+    }
+
+    #[test]
     fn what_is_no_factory_or_no_option_of_one_is_refused() {
         for (text, want) in [
             ("mine", "Not implemented: table_factory"),
@@ -203,7 +235,7 @@ mod tests {
                 "Invalid argument: Error parsing max_search_depth:",
             ),
         ] {
-            let e = format_of(text).unwrap_err().to_string();
+            let e = format_of(text).unwrap_err().rocksdb_text();
             assert!(e.starts_with(want), "{text}: {e}");
         }
     }

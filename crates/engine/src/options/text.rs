@@ -194,42 +194,72 @@ pub fn set_cf_option(
         }
         "plain_table_factory" => {
             check_factory(cf, name)?;
-            for (name, value) in nested_pairs(value)? {
-                table_factory::set_option(&mut cf.table_factory, &name, &value)?;
-            }
-            return Ok(());
+            return set_factory_options(cf, value);
         }
-        "table_factory" => {
-            let id = objects::id(value);
-            // As in RocksDB, what names no factory changes nothing.
-            let is_name = |id: &str| {
-                let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
-                !id.is_empty() && id.chars().all(is_part)
-            };
-            if id.map_or(value.trim().is_empty(), |id| !is_name(id)) {
-                return Ok(());
-            }
-            if !value.trim_start().starts_with('{') {
-                cf.table_factory = value.to_string();
-                return Ok(());
-            }
-            let id = id.unwrap_or(&cf.table_factory).to_string();
-            if id == "BlockBasedTable" {
-                set_table_options(table, value)?;
-            }
-            if table_factory::is_other(&id) {
-                cf.table_factory = table_factory::text_of(&table_factory::format_of(value)?);
-                return Ok(());
-            }
-            cf.table_factory = id;
-            return Ok(());
-        }
+        "table_factory" => return set_table_factory(cf, table, value),
         _ => {}
     }
-    if let Some(("block_based_table_factory" | "table_factory", field)) = name.split_once('.') {
-        return table.set_option(field, value);
+    match name.split_once('.') {
+        Some(("plain_table_factory", field)) => {
+            check_factory(cf, name)?;
+            table_factory::set_option(&mut cf.table_factory, field, value)
+        }
+        Some(("table_factory", field)) if has_other_factory(cf) => {
+            table_factory::set_option(&mut cf.table_factory, field, value)
+        }
+        Some(("block_based_table_factory" | "table_factory", field)) => {
+            table.set_option(field, value)
+        }
+        _ => cf.set_option(name, value),
     }
-    cf.set_option(name, value)
+}
+
+/// Chooses the factory of new tables, with its options.
+fn set_table_factory(
+    cf: &mut CfOptions,
+    table: &mut BlockBasedTableOptions,
+    value: &str,
+) -> Result<()> {
+    let id = objects::id(value);
+    // As in RocksDB, what names no factory changes nothing.
+    let is_name = |id: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+        !id.is_empty() && id.chars().all(is_part)
+    };
+    if id.map_or(value.trim().is_empty(), |id| !is_name(id)) {
+        return Ok(());
+    }
+    if !value.trim_start().starts_with('{') {
+        cf.table_factory = value.to_string();
+        return Ok(());
+    }
+    let present = objects::id(&cf.table_factory).unwrap_or_default();
+    if id.is_none() && has_other_factory(cf) {
+        return set_factory_options(cf, value);
+    }
+    let id = id.unwrap_or(present).to_string();
+    if id == "BlockBasedTable" {
+        set_table_options(table, value)?;
+    }
+    if table_factory::is_other(&id) {
+        cf.table_factory = table_factory::text_of(&table_factory::format_of(value)?);
+        return Ok(());
+    }
+    cf.table_factory = id;
+    Ok(())
+}
+
+/// Returns whether new tables have no blocks.
+pub(super) fn has_other_factory(cf: &CfOptions) -> bool {
+    objects::id(&cf.table_factory).is_some_and(table_factory::is_other)
+}
+
+/// Sets options of the factory that there is, of tables without blocks.
+fn set_factory_options(cf: &mut CfOptions, value: &str) -> Result<()> {
+    for (name, value) in nested_pairs(value)? {
+        table_factory::set_option(&mut cf.table_factory, &name, &value)?;
+    }
+    Ok(())
 }
 
 /// The names of single formats change the factory that is there; they make none.

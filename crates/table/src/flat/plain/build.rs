@@ -78,41 +78,16 @@ impl PlainBuilder {
         }
         let prefix = match &self.extractor {
             None => &user[..0],
-            Some(extractor) => extractor.prefix(user).ok_or_else(|| {
-                Error::not_supported("a key without a prefix in a plain table")
-                    .with("key", user.escape_ascii())
-            })?,
+            Some(extractor) => (extractor.prefix(user).filter(|p| user.starts_with(p)))
+                .ok_or_else(|| {
+                    Error::not_supported("a key without a prefix in a plain table")
+                        .with("key", user.escape_ascii())
+                })?,
         };
+        let prefix_len = prefix.len();
         let offset = out.offset();
         self.record.clear();
-        match self.options.encoding_type {
-            PlainEncoding::Plain => {
-                if fixed == 0 {
-                    put_varint32(&mut self.record, user.len() as u32);
-                }
-                self.record.extend_from_slice(user);
-            }
-            PlainEncoding::Prefix => {
-                let sparseness = self.options.index_sparseness.max(1);
-                let is_whole = self.of_prefix == 0
-                    || prefix != self.prefix
-                    || self.of_prefix.is_multiple_of(sparseness);
-                if is_whole {
-                    self.of_prefix = 1;
-                    self.prefix = prefix.to_vec();
-                    put_size(&mut self.record, PartKind::Whole, user.len() as u32);
-                    self.record.extend_from_slice(user);
-                } else {
-                    self.of_prefix += 1;
-                    if self.of_prefix == 2 {
-                        put_size(&mut self.record, PartKind::Prefix, prefix.len() as u32);
-                    }
-                    let rest = &user[prefix.len()..];
-                    put_size(&mut self.record, PartKind::Suffix, rest.len() as u32);
-                    self.record.extend_from_slice(rest);
-                }
-            }
-        }
+        self.put_key(user, prefix_len);
         put_tag_and_value(&mut self.record, tag, value);
         if offset + self.record.len() as u64 > FILE_SIZE_MAX {
             return Err(Error::not_supported(format!(
@@ -121,6 +96,7 @@ impl PlainBuilder {
             )));
         }
         if let Some((index, hashes)) = &mut self.index {
+            let prefix = &user[..prefix_len];
             index.add(prefix, offset as u32);
             hashes.push(hash(match self.extractor {
                 None => user,
@@ -133,6 +109,36 @@ impl PlainBuilder {
             collecting.add(key, value, out.offset());
         }
         Ok(())
+    }
+
+    /// Appends a key, of which the first bytes are its prefix, without its tag.
+    fn put_key(&mut self, user: &[u8], prefix_len: usize) {
+        let len = user.len() as u32;
+        if self.options.encoding_type == PlainEncoding::Plain {
+            if self.options.user_key_len == 0 {
+                put_varint32(&mut self.record, len);
+            }
+            self.record.extend_from_slice(user);
+            return;
+        }
+        let (prefix, rest) = user.split_at(prefix_len);
+        let sparseness = self.options.index_sparseness.max(1);
+        let is_whole = self.of_prefix == 0
+            || prefix != self.prefix
+            || self.of_prefix.is_multiple_of(sparseness);
+        if is_whole {
+            self.of_prefix = 1;
+            self.prefix = prefix.to_vec();
+            put_size(&mut self.record, PartKind::Whole, len);
+            self.record.extend_from_slice(user);
+            return;
+        }
+        self.of_prefix += 1;
+        if self.of_prefix == 2 {
+            put_size(&mut self.record, PartKind::Prefix, prefix.len() as u32);
+        }
+        put_size(&mut self.record, PartKind::Suffix, rest.len() as u32);
+        self.record.extend_from_slice(rest);
     }
 
     fn count(&mut self, key: &[u8], value: &[u8], tag: u64) {

@@ -77,6 +77,17 @@ pub(super) struct Record {
     pub(super) is_whole: bool,
 }
 
+/// How a key goes on from the one before.
+struct KeyPart {
+    /// Bytes that it begins with, of the key before.
+    kept: usize,
+    /// Bytes that follow.
+    len: usize,
+    /// Bytes that later keys share with it.
+    prefix_len: usize,
+    is_whole: bool,
+}
+
 /// Decodes records in order.
 pub(super) struct Decoder {
     encoding: PlainEncoding,
@@ -103,38 +114,51 @@ impl Decoder {
         &self.user_key
     }
 
+    /// Decodes what stands before the bytes of a key.
+    fn key_part(&self, rest: &mut &[u8]) -> Result<KeyPart, NoRecord> {
+        if self.encoding == PlainEncoding::Plain {
+            let len = match self.key_len {
+                Some(len) => len,
+                None => varint(rest)? as usize,
+            };
+            return Ok(KeyPart {
+                kept: 0,
+                len,
+                prefix_len: 0,
+                is_whole: true,
+            });
+        }
+        let (mut kind, mut len) = part(rest)?;
+        let mut prefix_len = self.prefix_len;
+        if kind == PREFIX {
+            prefix_len = len;
+            (kind, len) = part(rest)?;
+            if kind != SUFFIX {
+                return Err(NoRecord::Bad("prefix without the rest of a key"));
+            }
+        }
+        let kept = match kind {
+            WHOLE => 0,
+            SUFFIX => prefix_len,
+            _ => return Err(NoRecord::Bad("Un-identified size flag.")),
+        };
+        Ok(KeyPart {
+            kept,
+            len,
+            prefix_len,
+            is_whole: kind == WHOLE,
+        })
+    }
+
     /// Decodes the record at `at` of `bytes`. Only when it succeeds, the decoder changes.
     pub(super) fn next(&mut self, bytes: &[u8], at: usize) -> Result<Record, NoRecord> {
         let mut rest = bytes.get(at..).unwrap_or_default();
-        let (kept, prefix_len, is_whole);
-        let len = match (self.encoding, self.key_len) {
-            (PlainEncoding::Plain, len) => {
-                (kept, prefix_len, is_whole) = (0, 0, true);
-                match len {
-                    Some(len) => len,
-                    None => varint(&mut rest)? as usize,
-                }
-            }
-            (PlainEncoding::Prefix, _) => {
-                let (mut kind, mut len) = part(&mut rest)?;
-                let mut prefix = self.prefix_len;
-                if kind == PREFIX {
-                    prefix = len;
-                    (kind, len) = part(&mut rest)?;
-                    if kind != SUFFIX {
-                        return Err(NoRecord::Bad("prefix without the rest of a key"));
-                    }
-                }
-                is_whole = kind == WHOLE;
-                kept = match kind {
-                    WHOLE => 0,
-                    SUFFIX => prefix,
-                    _ => return Err(NoRecord::Bad("Un-identified size flag.")),
-                };
-                prefix_len = prefix;
-                len
-            }
-        };
+        let KeyPart {
+            kept,
+            len,
+            prefix_len,
+            is_whole,
+        } = self.key_part(&mut rest)?;
         if kept > self.user_key.len() {
             return Err(NoRecord::Bad(
                 "key with a prefix that is longer than the key before",
@@ -142,24 +166,7 @@ impl Decoder {
         }
         let (key, after) = rest.split_at_checked(len).ok_or(NoRecord::Cut)?;
         rest = after;
-        let tag = match rest.first() {
-            None => return Err(NoRecord::Cut),
-            Some(&VALUE_OF_NUMBER_0) => {
-                rest = rest.get(1..).unwrap_or_default();
-                NUMBER_0
-            }
-            Some(_) => {
-                let tag = get_fixed64(rest, 0).ok_or(NoRecord::Cut)?;
-                rest = rest.get(TAG_LEN..).unwrap_or_default();
-                tag
-            }
-        };
-        match ValueType::from_byte(tag_type(tag)) {
-            Some(ValueType::RangeDeletion) | None => {
-                return Err(NoRecord::Bad("record with an unknown type"));
-            }
-            Some(_) => {}
-        }
+        let tag = tag(&mut rest)?;
         let value_len = varint(&mut rest)? as usize;
         let start = bytes.len() - rest.len();
         let end = start + value_len;
@@ -175,6 +182,20 @@ impl Decoder {
             end,
             is_whole,
         })
+    }
+}
+
+/// The tag behind a key.
+fn tag(rest: &mut &[u8]) -> Result<u64, NoRecord> {
+    let (tag, len) = match rest.first() {
+        None => return Err(NoRecord::Cut),
+        Some(&VALUE_OF_NUMBER_0) => (NUMBER_0, 1),
+        Some(_) => (get_fixed64(rest, 0).ok_or(NoRecord::Cut)?, TAG_LEN),
+    };
+    *rest = rest.get(len..).unwrap_or_default();
+    match ValueType::from_byte(tag_type(tag)) {
+        Some(ValueType::RangeDeletion) | None => Err(NoRecord::Bad("record with an unknown type")),
+        Some(_) => Ok(tag),
     }
 }
 
