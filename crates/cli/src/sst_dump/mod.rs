@@ -250,7 +250,8 @@ impl Args {
                 }
             };
             valid.push(path.display().to_string());
-            let head = format!("Process {}\nSst file format: block-based", path.display());
+            let format = reader.format_name();
+            let head = format!("Process {}\nSst file format: {format}", path.display());
             writeln!(out, "{head}").map_err(say)?;
             let first = path == &files[0];
             match self.one(command, path, &reader, &bounds, first, &mut left, out) {

@@ -250,7 +250,7 @@ pub fn scan_with_properties(
     let failed = |e: spanlith::Error| std::io::Error::other(e.to_string());
     writeln!(out, "Process {}", path.display())?;
     let reader = open_table(path).map_err(failed)?;
-    writeln!(out, "Sst file format: block-based")?;
+    writeln!(out, "Sst file format: {}", reader.format_name())?;
     let mut entries = reader.iter(crate::tables::walk());
     entries.seek_to_first();
     while entries.valid() {

@@ -1,7 +1,7 @@
 //! Databases whose tables have no blocks.
 
 use spanlith::options::{CfOptions, DbOptions};
-use spanlith::{Cf, Db, OpenBuilder, ReadOptions, Result};
+use spanlith::{Cf, Db, OpenBuilder, ReadOptions, Result, VerifyLevel};
 use spanlith_env::{Env, MemFs};
 use std::sync::Arc;
 
@@ -101,6 +101,9 @@ fn cuckoo_tables_are_flushed_compacted_verified_and_opened_again() {
     cf.flush(true).unwrap();
     check(&cf, 30, 100, 400);
     db.verify_checksums().unwrap();
+    for level in [VerifyLevel::Checksums, VerifyLevel::Full] {
+        assert!(db.verify(level).unwrap().is_clean());
+    }
     cf.compact_all().unwrap();
     check(&cf, 30, 100, 400);
     db.close().unwrap();
@@ -148,6 +151,9 @@ fn plain_tables_are_flushed_compacted_verified_and_opened_again() {
         cf.flush(true).unwrap();
         check(&cf, 30, 100, 400);
         db.verify_checksums().unwrap();
+        for level in [VerifyLevel::Checksums, VerifyLevel::Full] {
+            assert!(db.verify(level).unwrap().is_clean());
+        }
         cf.compact_all().unwrap();
         check(&cf, 30, 100, 400);
         drop(before);

@@ -98,6 +98,15 @@ impl TableReader {
         self.flat.as_deref()
     }
 
+    /// Returns what kind of table it is, in RocksDB's words.
+    pub fn format_name(&self) -> &'static str {
+        match self.flat() {
+            None => "block-based",
+            Some(FlatTable::Cuckoo(_)) => "cuckoo table",
+            Some(FlatTable::Plain(_)) => "plain table",
+        }
+    }
+
     /// Returns whether the table has no blocks and no checksums: a cuckoo or plain table.
     pub fn is_flat(&self) -> bool {
         self.flat.is_some()
