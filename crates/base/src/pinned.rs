@@ -5,6 +5,7 @@
 )]
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -91,9 +92,15 @@ impl Pinned {
         }
     }
 
-    /// The bytes; copied when they are shared.
+    /// The bytes; copied unless they are in a buffer of their own.
     pub fn into_vec(self) -> Vec<u8> {
-        self.to_vec()
+        if !matches!(self.owner, Owner::Boxed) {
+            return self.to_vec();
+        }
+        let pin = ManuallyDrop::new(self);
+        let slice = std::ptr::slice_from_raw_parts_mut(pin.ptr.cast_mut(), pin.len);
+        // SAFETY: `from_vec` leaked a box of exactly this slice, and `pin`, which would free it, is never dropped.
+        unsafe { Box::from_raw(slice) }.into_vec()
     }
 }
 
@@ -194,5 +201,16 @@ mod tests {
         drop(p);
         assert_eq!(&*q, b"world");
         assert_eq!(Pinned::from_vec(Vec::new()).clone().len(), 0);
+        assert_eq!(q.into_vec(), b"world");
+    }
+
+    #[test]
+    fn a_buffer_of_its_own_is_handed_back_and_not_copied() {
+        let bytes = b"hello".to_vec().into_boxed_slice().into_vec();
+        let at = bytes.as_ptr();
+        let back = Pinned::from_vec(bytes).into_vec();
+        assert_eq!((back.as_ptr(), &back[..]), (at, &b"hello"[..]));
+        assert_eq!(Pinned::from_vec(Vec::new()).into_vec(), b"");
+        assert_eq!(Pinned::from_static(b"x").into_vec(), b"x");
     }
 }
