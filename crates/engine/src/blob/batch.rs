@@ -118,13 +118,13 @@ impl BlobSource {
         how: BlobRead,
         answers: &mut [Result<Pinned>],
     ) {
-        for (span, bytes) in plan.spans.iter().zip(plan.read()) {
+        for (span, mut bytes) in plan.spans.iter().zip(plan.read()) {
             for piece in &plan.pieces[span.pieces.0..span.pieces.1] {
                 let w = piece.wanted;
                 let user_key = entries[w.place].0;
-                let own = bytes.as_ref().map(|bytes| span.part(bytes, piece.extent));
                 let reader = &plan.files[span.file];
-                let value = own.map(|own| reader.value_in(user_key, &w.pointer, piece.extent, own));
+                let value = (bytes.as_mut())
+                    .map(|bytes| span.value(bytes, reader, user_key, (&w.pointer, piece.extent)));
                 answers[w.place] = match value {
                     Some(Ok(value)) => {
                         if let Some(reads) = self.reads() {
@@ -168,7 +168,7 @@ impl<'w> Plan<'w> {
     }
 
     /// Makes all reads; the bytes of each that came whole.
-    fn read(&self) -> Vec<Option<Pinned>> {
+    fn read(&self) -> Vec<Option<Vec<u8>>> {
         // An extent lies within the file, so that its size bounds what is allocated.
         let mut buffers: Vec<Vec<u8>> = (self.spans.iter())
             .map(|span| vec![0; (span.end - span.start) as usize])
@@ -185,22 +185,30 @@ impl<'w> Plan<'w> {
         read_together(&files, &mut requests);
         let lengths: Vec<Option<usize>> = requests.into_iter().map(|r| r.result.ok()).collect();
         let whole = |(buffer, read): (Vec<u8>, Option<usize>)| {
-            (read == Some(buffer.len())).then(|| Pinned::from_vec(buffer))
+            (read == Some(buffer.len())).then_some(buffer)
         };
         buffers.into_iter().zip(lengths).map(whole).collect()
     }
 }
 
 impl Span {
-    /// The bytes of a piece of it.
-    fn part(&self, bytes: &Pinned, extent: Extent) -> Pinned {
-        match self.pieces.1 - self.pieces.0 {
-            1 => bytes.clone(),
-            // A value of its own, so that no one value keeps all of them in memory.
-            _ => {
-                let from = (extent.offset - self.start) as usize;
-                Pinned::copy_of(&bytes[from..from + extent.len])
-            }
+    /// The value of a piece of it.
+    fn value(
+        &self,
+        bytes: &mut Vec<u8>,
+        reader: &BlobFileReader,
+        user_key: &[u8],
+        (pointer, extent): (&BlobPointer, Extent),
+    ) -> Result<Pinned> {
+        if self.pieces.1 - self.pieces.0 == 1 {
+            let mut own = std::mem::take(bytes);
+            reader.keep_value(user_key, pointer, extent, &mut own)?;
+            return Ok(Pinned::from_vec(own));
         }
+        // A value of its own, so that no one value keeps all of them in memory.
+        let (mut own, from) = (Vec::new(), (extent.offset - self.start) as usize);
+        let part = &bytes[from..from + extent.len];
+        reader.copy_value(user_key, pointer, extent, part, &mut own)?;
+        Ok(Pinned::from_vec(own))
     }
 }

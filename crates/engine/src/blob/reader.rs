@@ -17,6 +17,9 @@ use spanlith_table::format::{CompressionType, decompress};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Bytes of memory that are read into again, however little is read.
+const KEPT_MAX: usize = 1 << 20;
+
 /// Which family a blob file must belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedFamily {
@@ -111,9 +114,26 @@ impl BlobFileReader {
     /// `Corruption` if the pointer leads elsewhere or the record is damaged.
     pub fn get(&self, user_key: &[u8], pointer: &BlobPointer, verify: bool) -> Result<Pinned> {
         let extent = self.extent(user_key, pointer, verify)?;
-        let bytes = read(&self.file, extent.offset, extent.len);
-        let bytes = bytes.map_err(|e| self.located(e, pointer))?;
-        self.value_in(user_key, pointer, extent, Pinned::from_vec(bytes))
+        let mut bytes = Vec::new();
+        self.read_value(user_key, pointer, extent, &mut bytes)?;
+        Ok(Pinned::from_vec(bytes))
+    }
+
+    /// Reads an extent into `out` and leaves the value there, in place of what it held. Costs one read, and memory only if
+    /// `out` has too little.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; `out` then holds anything.
+    pub(super) fn read_value(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        extent: Extent,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let read = fill(&self.file, extent.offset, extent.len, out);
+        read.map_err(|e| self.located(e, pointer))?;
+        self.keep_value(user_key, pointer, extent, out)
     }
 
     /// The bytes that a read of `pointer` needs: the whole record if it is to be verified.
@@ -191,34 +211,66 @@ impl BlobFileReader {
         Ok(size)
     }
 
-    /// The value in the bytes of its extent, verified if they hold the whole record.
+    /// Makes of the bytes of an extent the value in them, verified if they hold the whole record.
     ///
     /// # Errors
     /// `Corruption` if the record is damaged.
-    pub(super) fn value_in(
+    pub(super) fn keep_value(
         &self,
         user_key: &[u8],
         pointer: &BlobPointer,
         extent: Extent,
-        bytes: Pinned,
-    ) -> Result<Pinned> {
-        debug_assert_eq!(bytes.len(), extent.len, "all bytes were read");
-        if extent.head > 0 {
-            check_record(&bytes, user_key, pointer).map_err(|e| self.located(e, pointer))?;
-        }
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
         if self.codec == Compression::None {
-            return Ok(match extent.head {
-                0 => bytes,
-                head => bytes.slice(head..),
-            });
+            self.verify(user_key, pointer, extent, bytes)?;
+            bytes.drain(..extent.head);
+            return Ok(());
         }
-        let stored = bytes.get(extent.head..).unwrap_or_default();
         let mut value = Vec::new();
-        decompress(self.codec, stored, &mut value).map_err(|e| {
+        self.copy_value(user_key, pointer, extent, bytes, &mut value)?;
+        *bytes = value;
+        Ok(())
+    }
+
+    /// As [`Self::keep_value`], with the value copied to `out`, in place of what it held.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn copy_value(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        extent: Extent,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.verify(user_key, pointer, extent, bytes)?;
+        let stored = bytes.get(extent.head..).unwrap_or_default();
+        give_back(out, stored.len());
+        out.clear();
+        if self.codec == Compression::None {
+            out.extend_from_slice(stored);
+            return Ok(());
+        }
+        decompress(self.codec, stored, out).map_err(|e| {
             let text = format!("Unable to uncompress blob: {}", e.message());
             self.located(Error::corruption(text), pointer)
-        })?;
-        Ok(Pinned::from_vec(value))
+        })
+    }
+
+    fn verify(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        extent: Extent,
+        bytes: &[u8],
+    ) -> Result<()> {
+        debug_assert_eq!(bytes.len(), extent.len, "all bytes were read");
+        match extent.head {
+            0 => Ok(()),
+            _ => check_record(bytes, user_key, pointer).map_err(|e| self.located(e, pointer)),
+        }
     }
 
     /// The file.
@@ -269,12 +321,37 @@ fn check_record(record: &[u8], user_key: &[u8], pointer: &BlobPointer) -> Result
 
 /// Exactly `len` bytes at `offset`. Requires: within the file's size, which bounds what is allocated.
 pub(super) fn read(file: &Arc<dyn RandomAccessFile>, offset: u64, len: usize) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    let got = file.read_at(offset, &mut bytes)?;
+    let mut bytes = Vec::new();
+    fill(file, offset, len, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Frees the memory of `out`, and what it held, if that is far too much for `len` bytes.
+pub(super) fn give_back(out: &mut Vec<u8>, len: usize) {
+    if out.capacity() > KEPT_MAX.max(len.saturating_mul(2)) {
+        *out = Vec::new();
+    }
+}
+
+/// As [`read`], in place of what `out` held and in its memory, unless that is too little or far too much.
+pub(super) fn fill(
+    file: &Arc<dyn RandomAccessFile>,
+    offset: u64,
+    len: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    give_back(out, len);
+    match out.capacity() < len {
+        // Zeroed by the allocator, which for large ones costs nothing.
+        true => *out = vec![0; len],
+        // The bytes that the last read left are overwritten.
+        false => out.resize(len, 0),
+    }
+    let got = file.read_at(offset, out)?;
     if got != len {
         return Err(Error::corruption("Failed to read data from blob file")
             .with("expected", len)
             .with("found", got));
     }
-    Ok(bytes)
+    Ok(())
 }

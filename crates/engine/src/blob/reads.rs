@@ -1,7 +1,7 @@
 //! Reads of values in blob files, counted by size: the cost that separation has.
 //!
 //! Every value that is read from a file for a user is counted; of those that are read alone or by a scan one in
-//! sixteen is timed. Used by any thread.
+//! sixteen is timed. The times also say whether reads wait for a device, or are answered from memory. Used by any thread.
 
 use spanlith_env::Clock;
 use std::sync::Arc;
@@ -12,6 +12,15 @@ pub(crate) const SIZE_CLASSES: usize = 32;
 
 /// One of so many reads is timed.
 const TIMED_EVERY: u64 = 16;
+
+/// Nanoseconds of waiting, on an average, up to which reads are quick: looking ahead costs about as much for each value.
+const QUICK_NANOS: u64 = 3000;
+/// Most nanoseconds that one read adds to the average: a thread that lost its processor did not wait for a device.
+const WAIT_NANOS_MAX: u64 = 64_000;
+/// Of so many timed reads each has an equal part in the average.
+const AVERAGED: u64 = 16;
+/// Bytes that a nanosecond copies, at least: that part of a read's time is no waiting.
+const COPIED_BYTES: u64 = 2;
 
 /// The class of a value of `len` bytes.
 pub(crate) fn size_class(len: u64) -> usize {
@@ -24,7 +33,12 @@ pub(crate) struct BlobReads {
     by_class: [AtomicU64; SIZE_CLASSES],
     timed: AtomicU64,
     nanos: AtomicU64,
+    /// Average of waiting, times [`AVERAGED`]; [`UNKNOWN`] before the first.
+    wait: AtomicU64,
 }
+
+/// No read was timed yet, or the clock stands still.
+const UNKNOWN: u64 = u64::MAX;
 
 /// The counts at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,7 +58,26 @@ impl BlobReads {
             by_class: [const { AtomicU64::new(0) }; SIZE_CLASSES],
             timed: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
+            wait: AtomicU64::new(UNKNOWN),
         }
+    }
+
+    /// Returns whether reads were answered without waiting for a device, as those of late tell.
+    pub(crate) fn are_quick(&self) -> bool {
+        self.wait.load(Ordering::Relaxed) <= QUICK_NANOS * AVERAGED
+    }
+
+    /// Takes a timed read into the average. Of two threads at once one may be lost.
+    fn note_wait(&self, len: u64, nanos: u64) {
+        if nanos == 0 {
+            return;
+        }
+        let wait = nanos.saturating_sub(len / COPIED_BYTES).min(WAIT_NANOS_MAX);
+        let next = match self.wait.load(Ordering::Relaxed) {
+            UNKNOWN => wait * AVERAGED,
+            sum => sum - sum / AVERAGED + wait,
+        };
+        self.wait.store(next, Ordering::Relaxed);
     }
 
     /// Counts a stored value of `len` bytes that was read together with others.
@@ -63,6 +96,7 @@ impl BlobReads {
         let nanos = self.clock.monotonic_nanos().saturating_sub(began);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
         self.timed.fetch_add(1, Ordering::Relaxed);
+        self.note_wait(len, nanos);
         done
     }
 
@@ -73,5 +107,54 @@ impl BlobReads {
             timed: self.timed.load(Ordering::Relaxed),
             nanos: self.nanos.load(Ordering::Relaxed),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spanlith_env::VirtualClock;
+    use std::time::Duration;
+
+    /// Reads of `len` bytes that take so many nanoseconds each.
+    fn read(reads: &BlobReads, clock: &VirtualClock, n: u64, len: u64, nanos: u64) {
+        for _ in 0..n {
+            reads.count(len, || clock.advance(Duration::from_nanos(nanos)));
+        }
+    }
+
+    #[test]
+    fn reads_are_quick_once_they_were_seen_to_be() {
+        let clock = Arc::new(VirtualClock::new());
+        let reads = BlobReads::new(clock.clone());
+        assert!(!reads.are_quick(), "nothing is known");
+        read(&reads, &clock, 1, 1000, 0);
+        assert!(!reads.are_quick(), "a clock that stands still says nothing");
+        read(&reads, &clock, 16, 1000, 900);
+        assert!(reads.are_quick());
+        // One that lost its processor for long counts as one that waited for a while.
+        read(&reads, &clock, 15, 1000, 900);
+        read(&reads, &clock, 1, 1000, 1_000_000_000);
+        assert!(!reads.are_quick());
+        read(&reads, &clock, 16 * 40, 1000, 900);
+        assert!(reads.are_quick());
+        // One in ten from a device is too many.
+        let mut slow = 0;
+        for n in 0..2000 {
+            let nanos = if n % 10 == 0 { 80_000 } else { 900 };
+            read(&reads, &clock, 16, 1000, nanos);
+            slow += u64::from(n >= 200 && !reads.are_quick());
+        }
+        assert!(slow > 1600, "{slow}");
+    }
+
+    #[test]
+    fn what_a_large_value_takes_to_copy_is_no_waiting() {
+        let clock = Arc::new(VirtualClock::new());
+        let reads = BlobReads::new(clock.clone());
+        read(&reads, &clock, 100, 256_000, 100_000);
+        assert!(reads.are_quick());
+        read(&reads, &clock, 1600, 256_000, 200_000);
+        assert!(!reads.are_quick());
     }
 }

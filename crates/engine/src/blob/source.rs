@@ -147,12 +147,26 @@ impl BlobSource {
         how: BlobRead,
     ) -> Result<Pinned> {
         let pointer = BlobIndex::decode(index)?.pointer()?;
+        self.fetch(version, user_key, &pointer, how)
+    }
+
+    /// As [`Self::resolve`], by a blob index that was decoded.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn fetch(
+        &self,
+        version: &Version,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        how: BlobRead,
+    ) -> Result<Pinned> {
         if !version.blob_files.contains_key(&pointer.file) {
             return Err(
                 Error::corruption("Invalid blob file number").with("blob_file", pointer.file)
             );
         }
-        self.get(user_key, &pointer, how)
+        self.get(user_key, pointer, how)
     }
 
     /// The value of `user_key` (with its timestamp) at `pointer`, uncompressed.

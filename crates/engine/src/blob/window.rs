@@ -7,20 +7,25 @@
 //! what single reads cost. Several files are followed at once: the keys of a range may lie in tables of
 //! several levels. What to do with a scan whose values lie apart is for others to decide ([`ScanWindows::is_scattered`]).
 //!
-//! At most [`WINDOWS`] × 1 MiB are held. One thread uses it, with its iterator.
+//! At most [`WINDOWS`] × 1 MiB are held, and 64 files are kept open. One thread uses it, with its iterator.
 
-use super::index::{BlobIndex, BlobPointer};
-use super::reader::{BlobFileReader, Extent, read};
+use super::index::BlobPointer;
+use super::reader::{BlobFileReader, Extent, fill, give_back};
 use super::source::{BlobRead, BlobSource};
 use crate::version::Version;
-use spanlith_base::{FileNumber, Pinned, Result};
+use spanlith_base::{FileNumber, Result};
+use std::sync::Arc;
 
 /// Files that are followed at once.
 const WINDOWS: usize = 8;
 /// First step of a run.
 const STEP_MIN: usize = 64 << 10;
+/// The same where a read waits for nothing: what a scan that ends leaves unused was copied in vain.
+const STEP_QUICK: usize = 16 << 10;
 /// Largest step.
 const STEP_MAX: usize = 1 << 20;
+/// Files that are kept open are as many as two to the power of it.
+const READERS_BITS: u32 = 6;
 /// Bytes between two values that still count as neighbours.
 const GAP_MAX: u64 = 64 << 10;
 
@@ -38,14 +43,42 @@ struct Window {
     step: usize,
     /// Says what was read ahead, from `start` on.
     start: u64,
-    bytes: Pinned,
+    bytes: Vec<u8>,
     /// Larger is newer.
     used: u64,
+}
+
+/// Open files of the version that is scanned, so that the next value of one is found without a lock.
+#[derive(Default)]
+struct Readers(Vec<Option<(FileNumber, Arc<BlobFileReader>)>>);
+
+impl Readers {
+    fn place(file: FileNumber) -> usize {
+        // Numbers of blob files have gaps that are much alike: they are spread by Fibonacci hashing.
+        (file.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - READERS_BITS)) as usize
+    }
+
+    /// The reader of a file, if it is there. It is put back after use, unless there was something wrong with it.
+    fn take(&mut self, file: FileNumber) -> Option<Arc<BlobFileReader>> {
+        let (number, reader) = self.0.get_mut(Self::place(file))?.take()?;
+        (number == file).then_some(reader)
+    }
+
+    /// Keeps a reader, in place of another one's.
+    fn put(&mut self, file: FileNumber, reader: Arc<BlobFileReader>) {
+        if self.0.is_empty() {
+            self.0.resize_with(1 << READERS_BITS, || None);
+        }
+        if let Some(slot) = self.0.get_mut(Self::place(file)) {
+            *slot = Some((file, reader));
+        }
+    }
 }
 
 /// The windows of one scan.
 #[derive(Default)]
 pub(crate) struct ScanWindows {
+    readers: Readers,
     windows: Vec<Window>,
     uses: u64,
     /// Values in a row that lay far from the one before in their file.
@@ -63,78 +96,100 @@ impl ScanWindows {
         self.jumps = 0;
     }
 
-    /// As [`BlobSource::resolve`].
+    /// As [`BlobSource::fetch`], into `out` in place of what it held.
     ///
     /// # Errors
-    /// As there.
-    pub(crate) fn resolve(
+    /// As there; `out` then holds anything.
+    pub(crate) fn fetch(
         &mut self,
         source: &BlobSource,
         version: &Version,
-        (user_key, index): (&[u8], &[u8]),
+        (user_key, pointer): (&[u8], &BlobPointer),
         how: BlobRead,
-    ) -> Result<Pinned> {
-        let pointer = BlobIndex::decode(index)?.pointer()?;
-        if !how.may_read || !version.blob_files.contains_key(&pointer.file) {
-            return source.resolve(version, user_key, index, how);
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let kept = self.readers.take(pointer.file);
+        if !how.may_read || (kept.is_none() && !version.blob_files.contains_key(&pointer.file)) {
+            *out = source.fetch(version, user_key, pointer, how)?.into_vec();
+            return Ok(());
         }
-        if let Some(value) = source.cached(&pointer) {
-            return Ok(value);
-        }
-        let reader = source.reader(pointer.file)?;
-        let mut read = || self.read(&reader, user_key, &pointer, how);
-        let value = match source.reads() {
-            Some(reads) => reads.count(pointer.size, read),
-            None => read(),
-        };
-        match value {
-            Ok(value) => {
-                if how.fill_cache {
-                    source.keep(&pointer, &value);
-                }
-                Ok(value)
+        if let Some(value) = source.cached(pointer) {
+            if let Some(reader) = kept {
+                self.readers.put(pointer.file, reader);
             }
-            // Reads the value by itself, with a file that is opened anew if need be.
-            Err(_) => source.get(user_key, &pointer, how),
+            give_back(out, value.len());
+            out.clear();
+            out.extend_from_slice(&value);
+            return Ok(());
         }
+        let reader = match kept {
+            Some(reader) => reader,
+            None => source.reader(pointer.file)?,
+        };
+        let read = match source.reads() {
+            Some(reads) => {
+                let step_min = match reads.are_quick() {
+                    true => STEP_QUICK,
+                    false => STEP_MIN,
+                };
+                let work = || self.read(&reader, (user_key, pointer), how, step_min, out);
+                reads.count(pointer.size, work)
+            }
+            None => self.read(&reader, (user_key, pointer), how, STEP_MIN, out),
+        };
+        if read.is_err() {
+            // Reads the value by itself, with a file that is opened anew if need be.
+            *out = source.get(user_key, pointer, how)?.into_vec();
+            return Ok(());
+        }
+        self.readers.put(pointer.file, reader);
+        if how.fill_cache {
+            source.keep(pointer, out);
+        }
+        Ok(())
     }
 
     fn read(
         &mut self,
         reader: &BlobFileReader,
-        user_key: &[u8],
-        pointer: &BlobPointer,
+        (user_key, pointer): (&[u8], &BlobPointer),
         how: BlobRead,
-    ) -> Result<Pinned> {
+        step_min: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let extent = reader.extent(user_key, pointer, how.verify_checksums)?;
-        let bytes = self.bytes(reader, pointer.file, extent)?;
-        reader.value_in(user_key, pointer, extent, bytes)
+        let at = self.window(reader, pointer.file, extent, step_min)?;
+        match at.and_then(|at| self.windows[at].part(extent)) {
+            Some(bytes) => reader.copy_value(user_key, pointer, extent, bytes, out),
+            None => reader.read_value(user_key, pointer, extent, out),
+        }
     }
 
-    fn bytes(
+    /// The window that has the bytes of an extent; `None` if they are to be read alone.
+    fn window(
         &mut self,
         reader: &BlobFileReader,
         file: FileNumber,
         extent: Extent,
-    ) -> Result<Pinned> {
+        step_min: usize,
+    ) -> Result<Option<usize>> {
         self.uses += 1;
         let (used, jumps) = (self.uses, std::mem::take(&mut self.jumps));
-        let window = match self.windows.iter().position(|w| w.file == file) {
-            Some(at) => &mut self.windows[at],
-            None => self.follow(file),
-        };
+        let followed = self.windows.iter().position(|w| w.file == file);
+        let at = followed.unwrap_or_else(|| self.follow(file));
+        let window = &mut self.windows[at];
         window.used = used;
         let ahead = window.last.1 <= extent.offset && extent.offset - window.last.1 <= GAP_MAX;
         let back = extent.end() <= window.last.0 && window.last.0 - extent.end() <= GAP_MAX;
         window.last = (extent.offset, extent.end());
-        if let Some(bytes) = window.part(extent) {
-            return Ok(bytes);
+        if window.part(extent).is_some() {
+            return Ok(Some(at));
         }
         window.run = if ahead || back { window.run + 1 } else { 0 };
         if window.run < 2 || extent.len >= STEP_MAX {
-            window.step = STEP_MIN;
+            window.step = step_min;
             self.jumps = if ahead || back { 0 } else { jumps + 1 };
-            return read(reader.file(), extent.offset, extent.len).map(Pinned::from_vec);
+            return Ok(None);
         }
         let len = window.step.max(extent.len);
         window.step = (window.step * 2).min(STEP_MAX);
@@ -144,27 +199,28 @@ impl ScanWindows {
         };
         let left = reader.file().size().saturating_sub(start);
         let len = len.min(usize::try_from(left).unwrap_or(len));
-        window.bytes = Pinned::from_vec(read(reader.file(), start, len)?);
         window.start = start;
-        match window.part(extent) {
-            Some(bytes) => Ok(bytes),
-            None => read(reader.file(), extent.offset, extent.len).map(Pinned::from_vec),
+        if let Err(e) = fill(reader.file(), start, len, &mut window.bytes) {
+            // They are those of no place.
+            window.bytes.clear();
+            return Err(e);
         }
+        Ok(Some(at))
     }
 
     /// A window on another file, in place of the one that was used longest ago if there are too many.
-    fn follow(&mut self, file: FileNumber) -> &mut Window {
+    fn follow(&mut self, file: FileNumber) -> usize {
         let fresh = Window {
             file,
             last: (u64::MAX, u64::MAX),
             run: 0,
             step: STEP_MIN,
             start: 0,
-            bytes: Pinned::default(),
+            bytes: Vec::new(),
             used: 0,
         };
         let oldest = (0..self.windows.len()).min_by_key(|&n| self.windows[n].used);
-        let at = match oldest {
+        match oldest {
             Some(at) if self.windows.len() >= WINDOWS => {
                 self.windows[at] = fresh;
                 at
@@ -173,16 +229,14 @@ impl ScanWindows {
                 self.windows.push(fresh);
                 self.windows.len() - 1
             }
-        };
-        &mut self.windows[at]
+        }
     }
 }
 
 impl Window {
     /// The bytes of an extent, if all of them were read ahead.
-    fn part(&self, extent: Extent) -> Option<Pinned> {
+    fn part(&self, extent: Extent) -> Option<&[u8]> {
         let from = usize::try_from(extent.offset.checked_sub(self.start)?).ok()?;
-        let to = from.checked_add(extent.len)?;
-        (to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
+        self.bytes.get(from..from.checked_add(extent.len)?)
     }
 }

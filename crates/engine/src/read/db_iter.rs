@@ -430,8 +430,10 @@ impl DbIter {
     fn present(&mut self, stored: Stored) {
         let shown = match stored {
             Stored::Blob(index) => {
-                let value = self.scanned_value(&index);
-                value.map(|value| (value.into_vec(), None))
+                // Read into the memory of the value before.
+                let mut value = std::mem::take(&mut self.value);
+                let read = self.scanned_value(&index, &mut value);
+                read.map(|()| (value, None))
             }
             Stored::Entity(_) => {
                 let entity = stored.into_entity(self.stored_key(), self.blobs());

@@ -65,6 +65,7 @@ mod requests;
 mod row_cache;
 mod scan_flush;
 mod scan_values;
+mod scan_windows;
 mod secondary;
 mod separation;
 mod set_options;

@@ -9,12 +9,15 @@
 //! the next collections are half as long. The scout gives up where it has to pass over many deleted entries
 //! ([`SKIPPED_MAX`]): the scan may end in front of them.
 //!
+//! Where reads are answered from memory ([`BlobReads::are_quick`]) nobody goes ahead: each value is read when it is shown,
+//! which takes less time than the scout does.
+//!
 //! Values are kept by the place they lie at and with their key: what the scout saw wrongly is not asked for, what it did
 //! not see is read alone, and so is what another entry refers to, so that it gets the error that a wrong reference has.
 //! So is what could not be read, which gives the error at its own entry. One thread uses it, with its iterator.
 
 use super::{At, DbIter, DbIterParts, DeadKeys};
-use crate::blob::{BlobIndex, BlobPointer, ScanWindows};
+use crate::blob::{BlobIndex, BlobPointer, BlobReads, ScanWindows};
 use crate::iter::RangeWatch;
 use crate::read::stored::{Blobs, Stored};
 use spanlith_base::{Pinned, Result};
@@ -112,15 +115,20 @@ impl ScanValues {
 }
 
 impl DbIter {
-    /// The value of the entry with that stored key, to which `index` refers.
-    pub(super) fn scanned_value(&mut self, index: &[u8]) -> Result<Pinned> {
+    /// Puts the value of the entry with that stored key, to which `index` refers, into `out` in place of what it held.
+    pub(super) fn scanned_value(&mut self, index: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let mut values = self.values.take().unwrap_or_default();
-        let value = self.value_through(&mut values, index);
+        let read = self.value_through(&mut values, index, out);
         self.values = Some(values);
-        value
+        read
     }
 
-    fn value_through(&self, values: &mut ScanValues, index: &[u8]) -> Result<Pinned> {
+    fn value_through(
+        &self,
+        values: &mut ScanValues,
+        index: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
         let pointer = BlobIndex::decode(index)?.pointer()?;
         let blobs = self.blobs();
         let is_backward = matches!(self.at, At::Saved | At::Shared);
@@ -129,18 +137,24 @@ impl DbIter {
             values.begin_anew();
         }
         if let Some(value) = values.ahead.take(&pointer, self.stored_key()) {
-            return Ok(value);
+            *out = value.into_vec();
+            return Ok(());
         }
         let is_due = values.ahead.is_under_way || values.windows.is_scattered();
-        if is_due && blobs.how.may_read && self.parts.view.is_plain() {
+        if is_due
+            && blobs.how.may_read
+            && self.parts.view.is_plain()
+            && !blobs.source.reads().is_some_and(BlobReads::are_quick)
+        {
             values.windows.begin_anew();
             values.ahead.collect(self, blobs);
             if let Some(value) = values.ahead.take(&pointer, self.stored_key()) {
-                return Ok(value);
+                *out = value.into_vec();
+                return Ok(());
             }
         }
-        let entry = (self.stored_key(), index);
-        (values.windows).resolve(blobs.source, blobs.version, entry, blobs.how)
+        let entry = (self.stored_key(), &pointer);
+        (values.windows).fetch(blobs.source, blobs.version, entry, blobs.how, out)
     }
 
     /// An iterator over the same state that fetches no values; it stands nowhere.
