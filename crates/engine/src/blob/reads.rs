@@ -1,11 +1,12 @@
 //! Reads of values in blob files, counted by size: the cost that separation has.
 //!
 //! Every value that is read from a file for a user is counted; of those that are read alone or by a scan one in
-//! sixteen is timed. The times also say whether reads wait for a device, or are answered from memory. Used by any thread.
+//! sixteen is timed, and each while reads wait. The times also say whether they wait for a device, or are answered from
+//! memory. Used by any thread.
 
 use spanlith_env::Clock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Classes of values by size: class *n* holds sizes from 2^n on.
 pub(crate) const SIZE_CLASSES: usize = 32;
@@ -15,10 +16,13 @@ const TIMED_EVERY: u64 = 16;
 
 /// Nanoseconds of waiting, on an average, up to which reads are quick: looking ahead costs about as much for each value.
 const QUICK_NANOS: u64 = 3000;
-/// Most nanoseconds that one read adds to the average: a thread that lost its processor did not wait for a device.
-const WAIT_NANOS_MAX: u64 = 64_000;
-/// Of so many timed reads each has an equal part in the average.
-const AVERAGED: u64 = 16;
+/// The same from which on they are quick again: each is timed meanwhile, so that a few in a row would do otherwise.
+const QUICK_AGAIN_NANOS: u64 = 1500;
+/// Most nanoseconds that one read counts for: a thread that lost its processor once did not wait for a device, and leaves
+/// the average below [`QUICK_NANOS`].
+const WAIT_NANOS_MAX: u64 = 32_000;
+/// Each timed read has one part in so many of the average.
+const AVERAGED: u64 = 32;
 /// Bytes that a nanosecond copies, at least: that part of a read's time is no waiting.
 const COPIED_BYTES: u64 = 2;
 
@@ -35,6 +39,8 @@ pub(crate) struct BlobReads {
     nanos: AtomicU64,
     /// Average of waiting, times [`AVERAGED`]; [`UNKNOWN`] before the first.
     wait: AtomicU64,
+    /// Reads are quick. Relaxed: a hint.
+    quick: AtomicBool,
 }
 
 /// No read was timed yet, or the clock stands still.
@@ -59,12 +65,13 @@ impl BlobReads {
             timed: AtomicU64::new(0),
             nanos: AtomicU64::new(0),
             wait: AtomicU64::new(UNKNOWN),
+            quick: AtomicBool::new(false),
         }
     }
 
     /// Returns whether reads were answered without waiting for a device, as those of late tell.
     pub(crate) fn are_quick(&self) -> bool {
-        self.wait.load(Ordering::Relaxed) <= QUICK_NANOS * AVERAGED
+        self.quick.load(Ordering::Relaxed)
     }
 
     /// Takes a timed read into the average. Of two threads at once one may be lost.
@@ -78,6 +85,11 @@ impl BlobReads {
             sum => sum - sum / AVERAGED + wait,
         };
         self.wait.store(next, Ordering::Relaxed);
+        if next > QUICK_NANOS * AVERAGED {
+            self.quick.store(false, Ordering::Relaxed);
+        } else if next < QUICK_AGAIN_NANOS * AVERAGED {
+            self.quick.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Counts a stored value of `len` bytes that was read together with others.
@@ -88,7 +100,7 @@ impl BlobReads {
     /// Counts a read of a stored value of `len` bytes, which `work` makes.
     pub(super) fn count<T>(&self, len: u64, work: impl FnOnce() -> T) -> T {
         let before = self.by_class[size_class(len)].fetch_add(1, Ordering::Relaxed);
-        if !before.is_multiple_of(TIMED_EVERY) {
+        if self.are_quick() && !before.is_multiple_of(TIMED_EVERY) {
             return work();
         }
         let began = self.clock.monotonic_nanos();
@@ -124,28 +136,31 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_quick_once_they_were_seen_to_be() {
+    fn reads_are_quick_while_hardly_any_waits() {
         let clock = Arc::new(VirtualClock::new());
         let reads = BlobReads::new(clock.clone());
         assert!(!reads.are_quick(), "nothing is known");
         read(&reads, &clock, 1, 1000, 0);
         assert!(!reads.are_quick(), "a clock that stands still says nothing");
-        read(&reads, &clock, 16, 1000, 900);
+        read(&reads, &clock, 1, 1000, 900);
         assert!(reads.are_quick());
-        // One that lost its processor for long counts as one that waited for a while.
-        read(&reads, &clock, 15, 1000, 900);
+        // One that lost its processor for long, and is timed.
+        read(&reads, &clock, 14, 1000, 900);
         read(&reads, &clock, 1, 1000, 1_000_000_000);
-        assert!(!reads.are_quick());
-        read(&reads, &clock, 16 * 40, 1000, 900);
         assert!(reads.are_quick());
-        // One in ten from a device is too many.
+        read(&reads, &clock, 16 * 40, 1000, 80_000);
+        assert!(!reads.are_quick());
+        // Each is timed now, so that the change is soon seen.
+        read(&reads, &clock, 120, 1000, 900);
+        assert!(reads.are_quick());
+        // One in seven from a device is too many.
         let mut slow = 0;
-        for n in 0..2000 {
-            let nanos = if n % 10 == 0 { 80_000 } else { 900 };
-            read(&reads, &clock, 16, 1000, nanos);
-            slow += u64::from(n >= 200 && !reads.are_quick());
+        for n in 0..20_000 {
+            let nanos = if n % 7 == 0 { 80_000 } else { 900 };
+            read(&reads, &clock, 1, 1000, nanos);
+            slow += u64::from(!reads.are_quick());
         }
-        assert!(slow > 1600, "{slow}");
+        assert!(slow > 12_000, "{slow}");
     }
 
     #[test]
