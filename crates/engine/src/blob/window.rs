@@ -3,7 +3,8 @@
 //! References of neighbouring keys mostly lead to neighbouring records, because flushes and compactions
 //! write values in the order of keys. A *window* follows one blob file: once two values in a row lay close
 //! to each other, the next read takes 64 KiB, the one after that twice as much, up to 1 MiB, and values
-//! are served from it. Both directions are followed. A jump ends the run, so that random references cost
+//! are served from it. Where reads are quick ([`BlobReads::are_quick`](super::BlobReads::are_quick)) values must lie closer,
+//! and the first step is shorter. Both directions are followed. A jump ends the run, so that random references cost
 //! what single reads cost. Several files are followed at once: the keys of a range may lie in tables of
 //! several levels. What to do with a scan whose values lie apart is for others to decide ([`ScanWindows::is_scattered`]).
 //!
@@ -18,16 +19,31 @@ use std::sync::Arc;
 
 /// Files that are followed at once.
 const WINDOWS: usize = 8;
-/// First step of a run.
-const STEP_MIN: usize = 64 << 10;
-/// The same where a read waits for nothing: what a scan that ends leaves unused was copied in vain.
-const STEP_QUICK: usize = 16 << 10;
+
+/// How values of one file are read ahead.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// First step of a run.
+    step: usize,
+    /// Bytes between two values that still count as neighbours.
+    gap: u64,
+}
+
+/// For reads that wait for a device.
+const WAITING: Pace = Pace {
+    step: 64 << 10,
+    gap: 64 << 10,
+};
+/// For quick ones: copying what nobody asks for takes longer than a read.
+const QUICK: Pace = Pace {
+    step: 16 << 10,
+    gap: 4 << 10,
+};
+
 /// Largest step.
 const STEP_MAX: usize = 1 << 20;
 /// Files that are kept open are as many as two to the power of it.
 const READERS_BITS: u32 = 6;
-/// Bytes between two values that still count as neighbours.
-const GAP_MAX: u64 = 64 << 10;
 
 /// Values in a row, each far from the one before, that make a scan a scattered one.
 const JUMPS_MIN: u32 = 2;
@@ -128,14 +144,14 @@ impl ScanWindows {
         };
         let read = match source.reads() {
             Some(reads) => {
-                let step_min = match reads.are_quick() {
-                    true => STEP_QUICK,
-                    false => STEP_MIN,
+                let pace = match reads.are_quick() {
+                    true => QUICK,
+                    false => WAITING,
                 };
-                let work = || self.read(&reader, (user_key, pointer), how, step_min, out);
+                let work = || self.read(&reader, (user_key, pointer), how, pace, out);
                 reads.count(pointer.size, work)
             }
-            None => self.read(&reader, (user_key, pointer), how, STEP_MIN, out),
+            None => self.read(&reader, (user_key, pointer), how, WAITING, out),
         };
         if read.is_err() {
             // Reads the value by itself, with a file that is opened anew if need be.
@@ -154,11 +170,11 @@ impl ScanWindows {
         reader: &BlobFileReader,
         (user_key, pointer): (&[u8], &BlobPointer),
         how: BlobRead,
-        step_min: usize,
+        pace: Pace,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let extent = reader.extent(user_key, pointer, how.verify_checksums)?;
-        let at = self.window(reader, pointer.file, extent, step_min)?;
+        let at = self.window(reader, pointer.file, extent, pace)?;
         match at.and_then(|at| self.windows[at].part(extent)) {
             Some(bytes) => reader.copy_value(user_key, pointer, extent, bytes, out),
             None => reader.read_value(user_key, pointer, extent, out),
@@ -171,7 +187,7 @@ impl ScanWindows {
         reader: &BlobFileReader,
         file: FileNumber,
         extent: Extent,
-        step_min: usize,
+        pace: Pace,
     ) -> Result<Option<usize>> {
         self.uses += 1;
         let (used, jumps) = (self.uses, std::mem::take(&mut self.jumps));
@@ -179,15 +195,15 @@ impl ScanWindows {
         let at = followed.unwrap_or_else(|| self.follow(file));
         let window = &mut self.windows[at];
         window.used = used;
-        let ahead = window.last.1 <= extent.offset && extent.offset - window.last.1 <= GAP_MAX;
-        let back = extent.end() <= window.last.0 && window.last.0 - extent.end() <= GAP_MAX;
+        let ahead = window.last.1 <= extent.offset && extent.offset - window.last.1 <= pace.gap;
+        let back = extent.end() <= window.last.0 && window.last.0 - extent.end() <= pace.gap;
         window.last = (extent.offset, extent.end());
         if window.part(extent).is_some() {
             return Ok(Some(at));
         }
         window.run = if ahead || back { window.run + 1 } else { 0 };
         if window.run < 2 || extent.len >= STEP_MAX {
-            window.step = step_min;
+            window.step = pace.step;
             self.jumps = if ahead || back { 0 } else { jumps + 1 };
             return Ok(None);
         }
@@ -214,7 +230,7 @@ impl ScanWindows {
             file,
             last: (u64::MAX, u64::MAX),
             run: 0,
-            step: STEP_MIN,
+            step: WAITING.step,
             start: 0,
             bytes: Vec::new(),
             used: 0,

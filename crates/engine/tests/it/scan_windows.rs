@@ -159,6 +159,36 @@ fn values_in_order_are_read_in_steps_that_begin_small_where_reads_are_quick() {
     }
 }
 
+/// Of ten neighbours one is left: what lies between is read along only where that saves a wait.
+#[test]
+fn values_some_way_apart_are_read_alone_where_reads_are_quick() {
+    for (nanos, is_alone) in [(QUICK, true), (SLOW, false)] {
+        let (env, db) = open(nanos, |_| {});
+        let cf = db.default_cf();
+        for n in 0..400 {
+            cf.put(key(n), value(n, 1000)).unwrap();
+        }
+        cf.flush(true).unwrap();
+        for n in (0..400).filter(|n| n % 10 != 0) {
+            cf.delete(key(n)).unwrap();
+        }
+        cf.get(key(0)).unwrap().unwrap();
+        let work = || {
+            let shown: Vec<_> = cf.iter().map(|entry| entry.unwrap().1).collect();
+            assert_eq!(shown.len(), 40);
+            for (n, shown) in shown.iter().enumerate() {
+                assert_eq!(&shown[..], value(n * 10, 1000));
+            }
+        };
+        let (alone, together) = reads(&env, &db, work);
+        assert!(together.is_empty());
+        match is_alone {
+            true => assert!(alone.len() == 40 && alone.iter().all(|&length| length < 1100)),
+            false => assert!(alone.len() < 8, "{alone:?}"),
+        }
+    }
+}
+
 /// Flipped bytes within what a window holds: the entry whose value they are in fails, with file and offset, and no other.
 #[test]
 fn damage_in_a_window_concerns_one_entry_in_either_direction() {
