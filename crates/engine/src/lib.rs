@@ -19,7 +19,7 @@
 //! # }
 //! ```
 //!
-//! Modules, from the user's side down; a module uses only those behind it:
+//! Modules, from the user's side down; a module uses only those after it:
 //! `utilities > txn > requests > db > inspect > recovery > write > read > flush > compaction > output > core > picker > iter > blob > version > ttl >
 //! merge > trace > info_log > options > filter > locks`.
 #![deny(unsafe_code)]

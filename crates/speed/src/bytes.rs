@@ -1,4 +1,4 @@
-//! Integers in untrusted bytes: what lies behind the end counts as zero, and callers check lengths first.
+//! Integers in untrusted bytes: what lies after the end counts as zero, and callers check lengths first.
 
 /// Four bytes at an offset.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {

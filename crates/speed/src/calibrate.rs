@@ -23,7 +23,7 @@ pub struct Calibration {
     pub write_p99: u64,
     /// Median of a write that stays in the cache.
     pub cached: u64,
-    /// Median of a flush behind one.
+    /// Median of a flush after one.
     pub flush: u64,
     /// Median of a flush with nothing to do.
     pub idle_flush: u64,

@@ -442,7 +442,7 @@ fn judge(
         let found = contents(&second)?;
         check(&found, step).map_err(|e| format!("after an open that was cut short: {e}"))?;
     }
-    // The open was complete: it goes on, and the power goes behind a sync.
+    // The open was complete: it goes on, and the power goes after a sync.
     // Its number may be that of a log that is gone, if nothing told the database of that one.
     let mut numbers = 4..;
     let number = match rng.below(2) {

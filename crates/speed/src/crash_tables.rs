@@ -336,7 +336,7 @@ fn judge(
         let second = second.and_then(|disk| check(&disk, step));
         second.map_err(|e| format!("after an open that was cut short: {e}"))?;
     }
-    // The open was complete: it goes on, and the power goes behind a sync.
+    // The open was complete: it goes on, and the power goes after a sync.
     let top = top(&disk)?;
     let mut expected = files(top)?;
     if rng.below(2) == 0

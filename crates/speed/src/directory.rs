@@ -27,10 +27,10 @@ const ENTRY: usize = 32;
 pub enum LogEnd {
     /// It may be growing; so many bytes were durable.
     Open(u64),
-    /// It holds so many bytes, all of them durable, and grows no more. Pages of its colour with bytes behind them
+    /// It holds so many bytes, all of them durable, and grows no more. Pages of its colour with bytes after them
     /// were dropped.
     Closed(u64),
-    /// A write or a flush failed: so many bytes are durable, and what is behind them, if anything, may have holes.
+    /// A write or a flush failed: so many bytes are durable, and what is after them, if anything, may have holes.
     Broken(u64),
 }
 

@@ -10,7 +10,7 @@
 //! moves the mark only if everything before it is durable already. What a flush covers is not written again.
 //!
 //! Locks: `meta` (rank 25, a token) orders changes of superblock and directory and is held during their I/O; `state`
-//! (rank 94) is bookkeeping; those of logs (95) lie behind it. Names of logs are asked for under the lock of an info log.
+//! (rank 94) is bookkeeping; those of logs (95) lie after it. Names of logs are asked for under the lock of an info log.
 
 use crate::directory::{Directory, LogEntry};
 use crate::format::{Opened, read_disk};
@@ -472,7 +472,7 @@ impl SpeedDisk {
             return Ok(());
         }
         let mut meta = self.meta.lock();
-        // Ordinals of the log that lie behind pages of others which are not durable would be missing among them.
+        // Ordinals of the log that lie after pages of others which are not durable would be missing among them.
         self.settle()?;
         let last = log.ordinals().map_or(0, |(_, last)| last);
         let is_between = {
@@ -613,7 +613,7 @@ impl SpeedDisk {
         } else if let Some(flight) = of_log.flights.iter_mut().find(|f| f.ordinals == ordinals) {
             flight.is_written = true;
         }
-        // One that failed is never written, so that nothing behind it gets here.
+        // One that failed is never written, so that nothing after it gets here.
         while of_log.flights.front().is_some_and(|f| f.is_written)
             && let Some(flight) = of_log.flights.pop_front()
         {

@@ -36,7 +36,7 @@ const HALF_PART: u64 = 64;
 /// The part of a speed disk that has tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TablesArea {
-    /// Where it begins: behind the page groups.
+    /// Where it begins: after the page groups.
     pub start: u64,
     /// Bytes of a half of the metadata log.
     pub half_bytes: u64,
@@ -176,7 +176,7 @@ impl Layout {
         u64::from(self.group_pages) * u64::from(self.page_size)
     }
 
-    /// The first byte behind the last page group.
+    /// The first byte after the last page group.
     pub fn end(&self) -> u64 {
         let groups = self.group_bytes().saturating_mul(u64::from(self.groups));
         WAL_START.saturating_add(groups)

@@ -15,7 +15,7 @@
 //!
 //! The promises: bytes of a log are durable when its sync returned (E1, WAL1); after a power loss the pages of
 //! all logs are recovered up to the first one that is missing, in the order in which they were begun, and
-//! nothing behind it; durable pages that are damaged are told and not taken for the end. The bytes of a log
+//! nothing after it; durable pages that are damaged are told and not taken for the end. The bytes of a log
 //! are those that its writer appended: nothing here knows what a record is.
 #![forbid(unsafe_code)]
 

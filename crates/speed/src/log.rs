@@ -36,7 +36,7 @@ pub(crate) struct LogState {
     pub(crate) pages: Vec<PageRef>,
     /// Bytes that were written.
     pub(crate) len: u64,
-    /// Durable writes under way behind the pages, in order, and bytes of them.
+    /// Durable writes under way after the pages, in order, and bytes of them.
     pub(crate) flights: VecDeque<Listed>,
     pub(crate) ahead: u64,
     /// Its pages, as many as the open kept for the replay, which gives them up.
@@ -163,7 +163,7 @@ impl Log {
         Ok(done)
     }
 
-    /// Reads from pages that lie one behind the other.
+    /// Reads from pages that lie one after the other.
     fn read_some(&self, disk: &SpeedDisk, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let page_size = disk.layout().page_size as usize;
         let run: Vec<PageRef> = {

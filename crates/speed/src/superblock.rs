@@ -48,7 +48,7 @@ pub struct Superblock {
     pub layout: Layout,
     /// Nanoseconds of a durable write of a page, as measured; 0 if nobody did.
     pub write_nanos: u64,
-    /// Nanoseconds of a flush behind a cached write, as measured; 0 if nobody did.
+    /// Nanoseconds of a flush after a cached write, as measured; 0 if nobody did.
     pub flush_nanos: u64,
     /// Identity of the database that it belongs to; empty if none.
     pub owner: String,

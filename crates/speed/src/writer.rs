@@ -2,7 +2,7 @@
 //!
 //! Bytes that are appended go into pages: those that the last page still has room for into that one, unless it is
 //! durable already, the others into new ones, which form a batch. Where a sync is expected they stay in memory until
-//! it comes, and are then written durably by one call. A sync behind cached writes is a flush of the device.
+//! it comes, and are then written durably by one call. A sync after cached writes is a flush of the device.
 
 use crate::disk::SpeedDisk;
 use crate::flight::{AlignedBytes, Flight, Listed};
@@ -29,7 +29,7 @@ pub struct LogFile {
     expects_sync: bool,
     /// The last page, if it may be written again.
     open: Option<PageHeader>,
-    /// Ordinal behind the last page of the log.
+    /// Ordinal after the last page of the log.
     end: u64,
     /// Pages as they are written; kept for the next time.
     buffer: AlignedBytes,
@@ -77,7 +77,7 @@ impl LogFile {
         used + needed <= (groups + free) * group_pages
     }
 
-    /// Pages that lie one behind the other for at most `count` pages: the first, and how many.
+    /// Pages that lie one after the other for at most `count` pages: the first, and how many.
     fn take_pages(&self, count: u64) -> Result<(u32, u64)> {
         let layout = *self.disk.layout();
         let per_group = u64::from(layout.group_pages);
@@ -308,7 +308,7 @@ impl LogFile {
         }
     }
 
-    /// Writes pages that lie one behind the other, and tells readers of them.
+    /// Writes pages that lie one after the other, and tells readers of them.
     fn write_run(
         &mut self,
         starts: &[u64],

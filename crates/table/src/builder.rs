@@ -45,7 +45,7 @@ use std::sync::Arc;
 pub struct TableSummary {
     /// Bytes of the file.
     pub file_size: u64,
-    /// Bytes behind the data blocks.
+    /// Bytes after the data blocks.
     pub tail_size: u64,
     /// The properties in the file.
     pub properties: TableProperties,
@@ -441,7 +441,7 @@ impl TableBuilder {
         }
     }
 
-    /// Ends the open data block. `next` is the first key behind it.
+    /// Ends the open data block. `next` is the first key after it.
     fn cut_block(&mut self, next: Option<&[u8]>) -> Result<()> {
         if self.options.charges.filter.is_some() {
             self.charge_filter();

@@ -93,7 +93,7 @@ fn towards(estimate: u32, seen: u32) -> u32 {
     }
 }
 
-/// Takes in what was seen. The first block is all that is known; one that is worth compressing behind others that were not
+/// Takes in what was seen. The first block is all that is known; one that is worth compressing after others that were not
 /// begins other data.
 fn learn(estimate: &mut Option<u32>, seen: u32, bar: u32) {
     *estimate = Some(match *estimate {

@@ -33,7 +33,7 @@ pub struct TableIter {
     cursor: BlockCursor,
     readahead: ReadAhead,
     failed: Option<Error>,
-    /// A user key behind which nobody wants entries.
+    /// A user key after which nobody wants entries.
     upper: Option<Arc<[u8]>>,
     /// All entries of the current data block lie before `upper`.
     is_within: bool,

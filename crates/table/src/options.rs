@@ -24,7 +24,7 @@ pub enum IndexShortening {
     /// The shortest key between two blocks.
     #[default]
     Separators,
-    /// Also a short key behind the last block.
+    /// Also a short key after the last block.
     SeparatorsAndSuccessor,
 }
 
@@ -376,7 +376,7 @@ pub struct ReadParams {
     pub bypass_cache: bool,
     /// Do not ask filters: what is sought is expected to be there.
     pub skip_filters: bool,
-    /// Tell the system of the stretch behind the one that is read (`async_io`).
+    /// Tell the system of the stretch after the one that is read (`async_io`).
     pub prefetch: bool,
     /// Priority with the rate limiter; `None` does not ask it.
     pub rate_priority: Option<IoPriority>,

@@ -104,7 +104,7 @@ impl Output {
         }
     }
 
-    /// Pads behind a data block of a table with aligned blocks.
+    /// Pads after a data block of a table with aligned blocks.
     #[inline]
     pub(crate) fn pad_behind(&mut self, options: &TableOptions) {
         if options.block_align {

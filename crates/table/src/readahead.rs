@@ -23,7 +23,7 @@ pub(crate) struct ReadAhead {
     buffer: Vec<u8>,
     /// File offset of the buffer.
     start: u64,
-    /// Offset behind the last block that was asked for.
+    /// Offset after the last block that was asked for.
     expected: u64,
     /// Blocks read in sequence.
     run: u32,

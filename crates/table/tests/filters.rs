@@ -314,7 +314,7 @@ fn prefix_filters_exclude_seeks_to_absent_prefixes_and_no_others() {
         };
         let mut passed = 0;
         for group in 0..300 {
-            // From before, within and behind the keys of the prefix.
+            // From before, within and after the keys of the prefix.
             for tail in ["", "-1", "-9"] {
                 let present = format!("{:04}{tail}", 2 * group);
                 assert!(ask(&reader, present.as_bytes(), None), "{case}: {present}");

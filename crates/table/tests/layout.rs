@@ -69,7 +69,7 @@ fn blocks_do_not_cross_super_blocks_where_little_is_wasted_by_it() {
         let index = reader.dump().unwrap().index;
         assert!(index.len() > 100, "{}", index.len());
         let crossing = index.iter().filter(|(_, block)| {
-            // With the five bytes behind it.
+            // With the five bytes after it.
             let last = block.offset + block.size + 4;
             block.offset / SUPER_BLOCK != last / SUPER_BLOCK
         });

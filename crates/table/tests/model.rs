@@ -363,7 +363,7 @@ fn tables_behave_as_sorted_vectors() {
             last = offset;
         }
         // Behind all keys of these orders and the separators they get; in the reverse order nothing
-        // stands behind the empty key.
+        // stands after the empty key.
         let behind = match cmp {
             Comparator::ReverseBytewise => Vec::new(),
             _ => vec![0xff; 400],

@@ -144,7 +144,7 @@ impl BlobSource {
 }
 
 impl<'w> Plan<'w> {
-    /// Adds a value of the file that will be pushed next, behind those before it.
+    /// Adds a value of the file that will be pushed next, after those before it.
     fn add(&mut self, piece: Piece<'w>) {
         let (file, at, extent) = (self.files.len(), self.pieces.len(), piece.extent);
         self.pieces.push(piece);

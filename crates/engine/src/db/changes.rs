@@ -33,7 +33,7 @@ pub struct Change {
 /// Walks the changes of a database in the order of their sequence numbers; see [`Db::changes`].
 ///
 /// After `None`, changes that were written since then follow. `NotFound` says once that changes are
-/// missing: they were removed, or written without log; what comes next follows behind the gap. Every
+/// missing: they were removed, or written without log; what comes next follows after the gap. Every
 /// other error repeats.
 pub struct Changes {
     engine: Arc<Engine>,
@@ -47,11 +47,11 @@ pub struct Changes {
     open: Option<FollowedLog>,
     /// The last log to be read, if not all that come are.
     last_log: Option<FileNumber>,
-    /// A log behind it, if one is known.
+    /// A log after it, if one is known.
     following: Option<FileNumber>,
     /// End of the last record taken from the log.
     read_to: u64,
-    /// A change that lies behind a gap that was told, and what it took.
+    /// A change that lies after a gap that was told, and what it took.
     held: Option<(Change, Taken)>,
     /// Says what was prepared and is not decided, as far as the walk has seen it.
     sections: Sections,
@@ -133,7 +133,7 @@ impl Changes {
         Ok(self)
     }
 
-    /// The next batch of the present log: the first one ends at or behind `next`, the others begin there.
+    /// The next batch of the present log: the first one ends at or after `next`, the others begin there.
     fn look(&mut self, visible: SequenceNumber) -> Result<Found> {
         if self.open.is_none() {
             self.open = self.engine.logs.follow(self.log)?;
@@ -186,7 +186,7 @@ impl Changes {
             }
             self.read_to = end;
             let is_empty = count == 0;
-            // A batch without updates ends before it begins: as in RocksDB it is shown behind others, and
+            // A batch without updates ends before it begins: as in RocksDB it is shown after others, and
             // first only if everything was asked for.
             let is_before = match self.has_begun {
                 true => sequence < self.next,

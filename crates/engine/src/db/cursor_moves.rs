@@ -52,7 +52,7 @@ impl Cursor {
         self.move_untraced(to)
     }
 
-    /// Records a move to a place, and counts the steps behind it.
+    /// Records a move to a place, and counts the steps after it.
     fn move_traced(&mut self, to: Move<'_>) -> Result<bool> {
         if matches!(to, Move::Next | Move::Prev) {
             if let Some(seek) = &mut self.engine.traced {

@@ -22,7 +22,7 @@ pub struct ValueRange {
 impl Cf {
     /// A part of the value of a key; `None` if there is none. Of a value that lies uncompressed in a blob file only these
     /// bytes are read, in one read, if [`ReadOptions::verify_checksums`] is off: a checksum is of the whole value. With it, and
-    /// of any other value, the whole is read and cut. A range that begins behind the value is empty.
+    /// of any other value, the whole is read and cut. A range that begins after the value is empty.
     ///
     /// # Errors
     /// As [`Self::get_opt`].
@@ -157,7 +157,7 @@ impl Cf {
         self.db.write_opt(&batch, options)
     }
 
-    /// The merge operands of a key, oldest first, behind the value they apply to if there is one;
+    /// The merge operands of a key, oldest first, after the value they apply to if there is one;
     /// empty if the key is absent.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Cf {
         engine.get_timed(&self.family, key.as_ref(), options)
     }
 
-    /// Returns whether a key was written behind the snapshot of `options`, be it deleted, too: `false` without a snapshot. Costs
+    /// Returns whether a key was written after the snapshot of `options`, be it deleted, too: `false` without a snapshot. Costs
     /// a search of the memtables, and of those tables that were written since.
     ///
     /// # Errors
@@ -205,7 +205,7 @@ impl Cf {
     /// The entries of a range of keys, in the order of the family. Yields `NotSupported` for a range
     /// without its first or with its last key in other than bytewise order.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
-        // The smallest key behind another one is that with a zero byte appended, but in bytewise
+        // The smallest key after another one is that with a zero byte appended, but in bytewise
         // order only.
         let needs_successor = matches!(range.start_bound(), Bound::Excluded(_))
             || matches!(range.end_bound(), Bound::Included(_));
@@ -244,7 +244,7 @@ impl Cf {
     }
 }
 
-/// The first key behind all that begin with `prefix`; `None` if there is none.
+/// The first key after all that begin with `prefix`; `None` if there is none.
 fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&b| b != 0xff)?;
     let mut end = prefix[..=last].to_vec();

@@ -137,9 +137,9 @@ pub struct CompactionStarted<'a> {
 /// Describes what a compaction into the last level writes to the level above.
 #[derive(Clone, Copy, Debug)]
 pub struct ProximalBounds {
-    /// Entries behind this number.
+    /// Entries after this number.
     pub after_seqno: SequenceNumber,
-    /// Entries behind this number keep it.
+    /// Entries after this number keep it.
     pub preserve_seqno_after: SequenceNumber,
     /// The level.
     pub level: u64,

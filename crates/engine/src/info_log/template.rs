@@ -1,5 +1,5 @@
 //! Texts with places for options. `{name}` is an option in the words of an OPTIONS file, with 1 and 0 for
-//! true and false; `{name.member}` a member of a nested one; behind `|` stands another form, behind `@`
+//! true and false; `{name.member}` a member of a nested one; after `|` stands another form, after `@`
 //! what no option holds. Taken apart once, since every open writes some three hundred of their lines.
 
 use crate::options::table::{OptionRow, OptionTable};

@@ -86,7 +86,7 @@ impl Source {
         }
     }
 
-    /// Tells tables of a user key behind which nobody wants entries.
+    /// Tells tables of a user key after which nobody wants entries.
     pub fn bound(&mut self, upper: &Arc<[u8]>) {
         match self {
             Self::Mem(_) => {}

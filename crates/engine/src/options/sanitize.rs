@@ -33,7 +33,7 @@ pub fn sanitize_db(db: &mut DbOptions, open_files_max: Option<u64>) -> Vec<Strin
         }
     }
     let archives = db.wal_ttl_seconds > 0 || db.wal_size_limit_mb > 0;
-    // A log that may hold old bytes behind its end cannot be told from a damaged one in these modes.
+    // A log that may hold old bytes after its end cannot be told from a damaged one in these modes.
     let strict = matches!(
         db.wal_recovery_mode,
         WalRecoveryMode::TolerateCorruptedTailRecords | WalRecoveryMode::AbsoluteConsistency

@@ -120,7 +120,7 @@ pub(crate) fn unexpected_in_key() -> Error {
     Error::invalid_argument("Unexpected char in key")
 }
 
-/// The value at the start of `text`, with its braces, and what stands behind the semicolon after it.
+/// The value at the start of `text`, with its braces, and what stands after the semicolon after it.
 fn next_value(text: &str) -> Result<(&str, &str)> {
     if !text.starts_with('{') {
         return Ok(text.split_once(';').unwrap_or((text, "")));

@@ -3,7 +3,7 @@
 //! | type | printed | accepted |
 //! |---|---|---|
 //! | bool | `true`, `false` | also `1`, `0` |
-//! | integer | decimal | decimal with suffix k, m, g, t (powers of 1024); `-n` wraps for unsigned 64 bits; white space before it and whatever stands behind it mean nothing |
+//! | integer | decimal | decimal with suffix k, m, g, t (powers of 1024); `-n` wraps for unsigned 64 bits; white space before it and whatever stands after it mean nothing |
 //! | float | six decimals, more if they matter | decimal; the same |
 //! | string, object | as is | as is |
 //! | vector | joined by `:` | elements may stand in braces |
@@ -132,7 +132,7 @@ fn is_space(c: char) -> bool {
     c.is_ascii_whitespace() || c == '\x0b'
 }
 
-/// The number at the start of `text`, and what stands behind it; `None` if there are no digits.
+/// The number at the start of `text`, and what stands after it; `None` if there are no digits.
 fn leading_integer(text: &str) -> Option<(i128, &str)> {
     let text = text.trim_start_matches(is_space);
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);

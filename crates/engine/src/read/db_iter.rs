@@ -344,7 +344,7 @@ impl DbIter {
     }
 
     /// Returns whether the entry under the iterator may have something aside. Where the merged stream shows the value itself,
-    /// and behind the end, what was left unread belongs to an entry before.
+    /// and after the end, what was left unread belongs to an entry before.
     fn holds_aside(&self) -> bool {
         matches!(self.at, At::Resolved | At::Merged | At::Saved)
     }
@@ -413,7 +413,7 @@ impl DbIter {
     }
 
     /// Moves the merged stream to the first entry of `user_key`, which has no timestamp, at or
-    /// behind `tag`.
+    /// after `tag`.
     fn seek_inner(&mut self, user_key: &[u8], tag: u64) {
         self.parts.view.target(&mut self.seek_key, user_key, tag);
         self.parts.inner.seek(&self.seek_key);
@@ -498,7 +498,7 @@ impl DbIter {
             Some(l) if c.compare_without_timestamp(target, false, l, false).is_lt() => l,
             _ => target,
         };
-        // The prefix is that of the target, even if a bound lies behind it.
+        // The prefix is that of the target, even if a bound lies after it.
         self.parts.view.begin(target);
         if let Some(seek) = self
             .parts

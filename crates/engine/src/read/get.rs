@@ -188,7 +188,7 @@ impl<'a> Lookup<'a> {
         self.visit_memtable(mem.find(self.key, self.snapshot), mem)
     }
 
-    /// Takes in the entries of a memtable, from the newest one on, behind its range tombstones.
+    /// Takes in the entries of a memtable, from the newest one on, after its range tombstones.
     #[inline(always)]
     pub(super) fn visit_memtable(
         &mut self,
@@ -494,7 +494,7 @@ impl SuperVersion {
         self.look_up_behind(lookup, ctx)
     }
 
-    /// As [`Self::look_up`], behind the mutable memtable.
+    /// As [`Self::look_up`], after the mutable memtable.
     #[inline]
     fn look_up_behind(&self, lookup: &mut Lookup<'_>, ctx: &ReadContext<'_>) -> Result<()> {
         if !self.imm.is_empty() {
@@ -563,7 +563,7 @@ const MAX_CANDIDATES: usize = 24;
 struct Candidates<'a> {
     files: [Option<&'a FileMeta>; MAX_CANDIDATES],
     len: usize,
-    /// By bit: those behind which only older entries lie.
+    /// By bit: those after it which only older entries lie.
     ends: u32,
 }
 

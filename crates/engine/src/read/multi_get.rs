@@ -102,7 +102,7 @@ struct Run<'k, 'a, 'o> {
     value_bytes: u64,
     value_bytes_max: u64,
     /// There is such a limit: as in RocksDB, a key under a range tombstone then has its answer only where an
-    /// entry of it is found, or behind all places, so that it may be among those that the limit leaves out.
+    /// entry of it is found, or after all places, so that it may be among those that the limit leaves out.
     waits: bool,
     /// Where reads are counted: tables of the level `level_read` that were read from, and levels so far.
     tables_read: u64,

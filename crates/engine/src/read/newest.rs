@@ -66,7 +66,7 @@ impl Newest {
         self.is_written_in_tables(family, &superversion, key, seen)
     }
 
-    /// Returns whether a key was written behind the snapshot of the options; never without one.
+    /// Returns whether a key was written after the snapshot of the options; never without one.
     ///
     /// # Errors
     /// `NotSupported` for families with timestamps and for reads of what is persisted; those of tables.

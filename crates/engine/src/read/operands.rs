@@ -5,7 +5,7 @@ use crate::core::SuperVersion;
 use spanlith_base::{Error, Pinned, Result, SequenceNumber, SubCode};
 
 impl SuperVersion {
-    /// The operands of `key`, oldest first, behind the value they apply to if there is one.
+    /// The operands of `key`, oldest first, after the value they apply to if there is one.
     ///
     /// # Errors
     /// `Incomplete` if they are more than `max`; of the tables.

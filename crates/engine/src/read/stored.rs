@@ -3,7 +3,7 @@
 //! ```text
 //!   blob      a reference into a blob file; the value is fetched when it is asked for
 //!   entity    columns; a reader of values sees the default column, empty if there is none
-//!   TimedPut  a value with a sequence number or write time behind it, which nobody sees
+//!   TimedPut  a value with a sequence number or write time after it, which nobody sees
 //! ```
 //!
 //! Columns of an entity may themselves lie in blob files. Used by any thread.

@@ -554,7 +554,7 @@ impl Engine {
             return all;
         }
         let (views, sequence) = self.consistent_views(parts, options);
-        // As RocksDB goes through the families: what stops one stops those behind it.
+        // As RocksDB goes through the families: what stops one stops those after it.
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_unstable_by_key(|&at| parts[at].family.id);
         let mut stopped = Ok(());

@@ -178,11 +178,11 @@ impl View {
         })
     }
 
-    /// Returns what tells that the prefix of `key` is behind an iterator that goes on from there: tables that have
+    /// Returns what tells that the prefix of `key` is after an iterator that goes on from there: tables that have
     /// nothing with it are read then. `None` if such an iterator must read all tables at once, or if it
     /// never goes on.
     ///
-    /// RocksDB does not read them at all: behind the prefix its iterators may miss keys.
+    /// RocksDB does not read them at all: after the prefix its iterators may miss keys.
     pub(crate) fn comes_back(&self, key: &[u8]) -> Option<&SliceTransform> {
         let extractor = self.extractor.as_ref()?;
         (self.is_ordered && !self.stays_in_prefix && extractor.prefix(key).is_some())

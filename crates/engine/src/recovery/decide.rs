@@ -223,7 +223,7 @@ impl Decider {
 
     /// The batch accepted last says that it has so many entries. Its writer gave a number to each, also to range
     /// deletions of nothing, which replay gives none, in RocksDB as here: the next log of that writer begins
-    /// behind them, one of a writer that had replayed the batch before them.
+    /// after them, one of a writer that had replayed the batch before them.
     pub(super) fn given(&mut self, next: SequenceNumber) {
         self.given_next = Some(next);
     }
@@ -243,7 +243,7 @@ impl Decider {
         }
     }
 
-    /// The sequence number that a record found behind damage has at least.
+    /// The sequence number that a record found after damage has at least.
     pub(super) fn least_sequence(&self) -> SequenceNumber {
         self.next_sequence.unwrap_or(0)
     }

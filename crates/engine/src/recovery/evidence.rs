@@ -22,7 +22,7 @@ use spanlith_wal::{LogReader, ReadEvent, Search, is_whole_but_for_length, search
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Records behind a failure that are looked for in front of it.
+/// Records after a failure that are looked for in front of it.
 const TWINS_MAX: usize = 4;
 
 /// Longest rest of a file that may be a record with a changed length.
@@ -150,9 +150,9 @@ pub(crate) struct LogJudge<'a> {
     proven: u64,
     /// Reading has failed before.
     has_failed: bool,
-    /// Records behind the failure.
+    /// Records after the failure.
     records: u64,
-    /// Says what witnesses behind the failure say of the MANIFEST.
+    /// Says what witnesses after the failure say of the MANIFEST.
     manifest: Option<ManifestExtent>,
 }
 
@@ -221,12 +221,12 @@ impl<'a> LogJudge<'a> {
         self.place.log
     }
 
-    /// Returns what witnesses behind the place where reading failed say of the MANIFEST.
+    /// Returns what witnesses after the place where reading failed say of the MANIFEST.
     pub(crate) fn manifest(&self) -> Option<ManifestExtent> {
         self.manifest
     }
 
-    /// Records known to lie behind the place where reading failed first.
+    /// Records known to lie after the place where reading failed first.
     pub(crate) fn records(&self) -> u64 {
         self.records
     }

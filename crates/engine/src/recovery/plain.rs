@@ -23,7 +23,7 @@ struct Entry<'e> {
 /// The entries of a batch.
 pub(super) struct Plain<'e> {
     entries: Vec<Entry<'e>>,
-    /// The first number that is free behind the batch.
+    /// The first number that is free after the batch.
     pub(super) next: SequenceNumber,
     /// The families that got something: none, the one, or several.
     pub(super) written: Written,

@@ -2,7 +2,7 @@
 //!
 //! A disk that puts one sector in the place of another leaves a log whose records are right and whose
 //! replay stops where the sector ends, as at a torn tail. But then the records that were replayed from
-//! the wrong place stand behind it once more, in their own: byte for byte, at a distance of whole
+//! the wrong place stand after it once more, in their own: byte for byte, at a distance of whole
 //! sectors, with numbers that were given out before. Nothing that a log is appended by writes that. A
 //! value that holds the image of its own log could, torn by a power loss, and is reported as well.
 

@@ -1,6 +1,6 @@
 //! Going on with the MANIFEST of the last open (`reuse_manifest_on_open`).
 //!
-//! Safe only if the file ends with the last record that was read: whatever lies behind would be
+//! Safe only if the file ends with the last record that was read: whatever lies after would be
 //! joined with what is appended. A file that was cut, is damaged at its end or ends inside an atomic
 //! group is left, and the next edit starts a new MANIFEST, as without the option.
 
@@ -65,7 +65,7 @@ impl Reusable {
             };
             writer.add_record(&edit.encode())?;
         }
-        // The process before may have died between the rename of CURRENT and the sync behind it; its
+        // The process before may have died between the rename of CURRENT and the sync after it; its
         // records are synced with the first of this one.
         c.dirs.sync(&c.dir)?;
         let tracked = self.tracked.into_iter();

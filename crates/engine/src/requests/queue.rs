@@ -8,7 +8,7 @@
 //!
 //! A *segment* is a group of writes that share options; it is encoded as one batch. Segments are taken from the front, one
 //! at a time, so that writes take effect in the order in which they were accepted. A write is accepted into the
-//! last segment if its options allow, else into a new one behind it.
+//! last segment if its options allow, else into a new one after it.
 //!
 //! When there is no room, a write waits with bytes of its own. Waiting writes are accepted in their order as soon as there is room, and no later
 //! write overtakes them, so that none starves.

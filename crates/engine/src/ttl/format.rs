@@ -1,8 +1,8 @@
-//! Four bytes of time behind a value.
+//! Four bytes of time after a value.
 
 use spanlith_base::{Error, Pinned, Result};
 
-/// Bytes of time behind a value.
+/// Bytes of time after a value.
 pub const TIME_LEN: usize = 4;
 
 /// The time of the first release of RocksDB that wrote times: what a value has there before it is no time.

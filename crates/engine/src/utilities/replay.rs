@@ -83,7 +83,7 @@ pub struct ReplaySummary {
     pub multi_gets: u64,
     /// Seeks in both directions.
     pub seeks: u64,
-    /// Steps behind them.
+    /// Steps after them.
     pub steps: u64,
     /// Records that are no requests, and sections of transactions that were not committed yet.
     pub skipped: u64,
@@ -111,7 +111,7 @@ pub struct Replayer {
 struct State {
     reader: TraceReader,
     header: TraceHeader,
-    /// Records behind the header that were read.
+    /// Records after the header that were read.
     ordinal: u64,
     /// Steps after seeks, by ordinal.
     steps: HashMap<u64, (u64, u64)>,
@@ -281,7 +281,7 @@ impl Replayer {
     /// Asks what is left of the trace. The summary is that of the requests up to an error.
     ///
     /// # Errors
-    /// `InvalidArgument` for a speed that is not above 0; `Incomplete` before [`Self::prepare`] and behind the end;
+    /// `InvalidArgument` for a speed that is not above 0; `Incomplete` before [`Self::prepare`] and after the end;
     /// `Corruption` with the place of a record that cannot be read, or whose family is not among those that were given;
     /// of the requests, those that find nothing excepted: the replay stops at the first.
     pub fn replay(

@@ -178,7 +178,7 @@ impl SstWriter {
     /// Adds a key with its value.
     ///
     /// # Errors
-    /// `InvalidArgument` if no table was begun, if the key does not stand behind the last one, or if keys have
+    /// `InvalidArgument` if no table was begun, if the key does not stand after the last one, or if keys have
     /// timestamps; of the file, which is then useless.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.add(ValueType::Value, key.as_ref(), value.as_ref())

@@ -2,8 +2,8 @@
 //!
 //! The list is one moment: with write leadership, the manifest token and the state mutex in hand nothing is
 //! written, so that the versions, the bytes of the MANIFEST and those of the log fit each other. Whoever opens the
-//! copy finds every write that was logged by then, in all families, and nothing behind it. (RocksDB looks at the logs
-//! behind the versions, and lets writes go on in between; with evidence, whose records in logs name bytes of the
+//! copy finds every write that was logged by then, in all families, and nothing after it. (RocksDB looks at the logs
+//! after the versions, and lets writes go on in between; with evidence, whose records in logs name bytes of the
 //! MANIFEST, that would not do.)
 
 use crate::core::{Engine, Place};

@@ -88,7 +88,7 @@ fn a_database_is_not_made_over_what_is_left_of_one() {
 fn a_refused_create_leaves_no_database() {
     let temp = TempDir::new("refused create");
     let dir = temp.join("db");
-    // Refused behind the making: the family is not there and may not be made.
+    // Refused after the making: the family is not there and may not be made.
     let opened = builder(&dir, |_| ()).family(FamilyOptions::new("x")).open();
     assert!(opened.is_err());
     let left = names(&dir);

@@ -1,5 +1,5 @@
 //! Blob files that the engine wrote itself, damaged in every way, and full disks (R-TR-01, 02): an error has
-//! RocksDB's kind and text before the first colon behind it, names the file, and concerns nothing else.
+//! RocksDB's kind and text before the first colon after it, names the file, and concerns nothing else.
 
 use spanlith::options::{CfOptions, DbOptions, OwnDbOptions};
 use spanlith::{

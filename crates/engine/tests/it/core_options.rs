@@ -447,7 +447,7 @@ fn every_key_may_get_a_block_of_its_own() {
     }
 }
 
-/// Sizes of the tables behind a compaction of 4 MB into tables of 256 KiB.
+/// Sizes of the tables after a compaction of 4 MB into tables of 256 KiB.
 fn sizes(upper_bound: &str) -> Vec<u64> {
     let db = open(
         &MemFs::new(),

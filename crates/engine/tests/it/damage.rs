@@ -2,7 +2,7 @@
 //! file, or the right contents. Never a panic, a hang, or something nobody wrote.
 //!
 //! Silent loss is allowed only where nothing proves that the bytes had been durable, as in RocksDB:
-//! behind damage in a log without witness (point-in-time recovery drops the rest).
+//! after damage in a log without witness (point-in-time recovery drops the rest).
 
 use spanlith::options::{BlockBasedTableOptions, CfOptions, CompressionType};
 use spanlith::{Db, Error, ErrorKind, Result};

@@ -17,7 +17,7 @@ fn world() -> (Arc<MemFs>, Env, Arc<VirtualClock>) {
     (mem, env, clock)
 }
 
-/// Virtual nanoseconds of a synced put, behind a first one.
+/// Virtual nanoseconds of a synced put, after a first one.
 fn synced_put(env: &Env, clock: &VirtualClock, own: &str) -> u64 {
     let db = builder(env, own).open().unwrap();
     let options = WriteOptions::new().sync(true);

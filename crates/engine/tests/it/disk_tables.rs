@@ -322,7 +322,7 @@ fn check_with_log(db: &Db, cut: u64) {
     }
 }
 
-/// Carries `step` out, and again with the power lost behind each change of a file or the disk; `after` gets what is left.
+/// Carries `step` out, and again with the power lost after each change of a file or the disk; `after` gets what is left.
 fn cut_everywhere(
     start: &Arc<MemFs>,
     step: &dyn Fn(&Arc<MemFs>) -> spanlith::Result<MovedTables>,

@@ -575,7 +575,7 @@ fn a_damaged_input_keeps_its_plan_back_and_nothing_else() {
     fill(&db, 0..20, false);
     db.flush(true).unwrap();
     fill(&db, 10..30, false);
-    // A flush reads its own table back, so the damage is planted behind it.
+    // A flush reads its own table back, so the damage is planted after it.
     db.default_cf().flush(true).unwrap();
     let flip = Effect::FlipBit { bit: 77 };
     w.fs.add(

@@ -329,7 +329,7 @@ fn an_atomic_flush_takes_unlogged_writes_of_all_families_or_of_none() {
 }
 
 /// A power loss before any change of a flush finds both families as they were before it, or as they were after it.
-/// All families were flushed; RocksDB 11.8.1 takes those that the caller names, and all behind a manual compaction.
+/// All families were flushed; RocksDB 11.8.1 takes those that the caller names, and all after a manual compaction.
 #[test]
 fn with_atomic_flushes_a_caller_flushes_the_families_that_he_names() {
     let (env, _) = world();

@@ -208,7 +208,7 @@ fn a_failed_sync_is_never_tried_again_on_the_same_log() {
         "close reports what stopped writes"
     );
     drop((cf, db));
-    // The disk may have kept nothing behind the last good sync.
+    // The disk may have kept nothing after the last good sync.
     let (after, ..) = Env::test(Arc::new(mem.strict_clone()), 6);
     let db = open(&after).unwrap();
     assert!(db.default_cf().get("kept").unwrap().is_some());

@@ -226,7 +226,7 @@ fn a_manifest_that_is_cut_behind_an_idle_flush_is_reported() {
     assert_no_cut_of_the_manifest_opens(&killed, open);
 }
 
-/// The same of a process that was killed behind an open that continued the MANIFEST: what it recovered
+/// The same of a process that was killed after an open that continued the MANIFEST: what it recovered
 /// from a log is in a table that nothing else names.
 #[test]
 fn a_continued_manifest_that_is_cut_behind_an_idle_open_is_reported() {

@@ -167,7 +167,7 @@ fn keys_behind_the_limit_of_value_bytes_are_aborted() {
     assert_eq!(answered(800), (0..80).collect::<Vec<_>>());
 }
 
-/// A key under a range tombstone counts as absent only behind all places, as in RocksDB, and so does one whose
+/// A key under a range tombstone counts as absent only after all places, as in RocksDB, and so does one whose
 /// operands have no base.
 #[test]
 fn absent_keys_may_be_among_those_behind_the_limit() {

@@ -183,7 +183,7 @@ fn a_plain_seek_asks_the_filters() {
     assert_eq!(read, 1, "data blocks read");
     assert!(cursor.next().unwrap());
     assert_eq!((cursor.key(), cursor.value()), (&b"z1"[..], &b"c1"[..]));
-    // An absent prefix, with a bound in it or at its end: nothing can come behind it.
+    // An absent prefix, with a bound in it or at its end: nothing can come after it.
     perf::reset();
     for bound in ["b9", "c"] {
         let mut cursor = cf.cursor(ReadOptions::default().upper(bound));
@@ -194,7 +194,7 @@ fn a_plain_seek_asks_the_filters() {
     perf::set_level(1);
 }
 
-/// A table passed by because it has nothing of the prefix holds entries behind it all the same, and the next
+/// A table passed by because it has nothing of the prefix holds entries after it all the same, and the next
 /// table may have no filter that says it has nothing.
 #[test]
 fn a_table_passed_by_is_read_behind_the_prefix() {

@@ -315,7 +315,7 @@ fn a_tailing_cursor_sees_what_is_written_behind_it_and_goes_forward_only() {
 
 #[test]
 fn a_tailing_cursor_meets_what_is_written_where_rocksdbs_does() {
-    // Puts by key, deletions behind `!`, moves by name, seeks behind `>`; what RocksDB 11.8.1 shows after each move.
+    // Puts by key, deletions after `!`, moves by name, seeks after `>`; what RocksDB 11.8.1 shows after each move.
     let cases = [
         ("a flush iter first b next", "a b"),
         ("a c flush iter first b next next", "a c -"),

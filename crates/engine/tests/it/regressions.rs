@@ -76,7 +76,7 @@ fn two_options_files_are_kept_after_any_number_of_opens() {
 }
 
 /// Two logs, neither synced: a power loss took the older one's bytes and left the newer one's, and
-/// replay went on behind the gap. Cut at a record boundary, nothing in the older log tells.
+/// replay went on after the gap. Cut at a record boundary, nothing in the older log tells.
 #[test]
 fn a_log_whose_predecessor_lost_its_end_is_not_replayed() {
     crate::suite_disk::needs_log_files("the test changes bytes in files of logs");

@@ -194,7 +194,7 @@ fn pages_of_a_scan_join_without_gap() {
     drop(w);
 }
 
-/// R-SPAN-11: nothing is outstanding behind a refusal, and the caller tries again.
+/// R-SPAN-11: nothing is outstanding after a refusal, and the caller tries again.
 #[test]
 fn too_many_requests_are_refused_or_wait() {
     let (w, db) = manual(&["async_queue_length=3", "async_mode=dedicated"]);
@@ -302,7 +302,7 @@ fn a_bad_write_fails_without_its_group() {
     assert_eq!(gone.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// An I/O error is everybody's in the group, and of those behind it.
+/// An I/O error is everybody's in the group, and of those after it.
 #[test]
 fn a_failed_log_fails_the_group_and_what_follows() {
     crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");

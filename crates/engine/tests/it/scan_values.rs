@@ -426,7 +426,7 @@ fn the_residency_of_keys_follows_what_was_read() {
     assert!(text.contains("\nresident: 1.0000\n"), "{text}");
 }
 
-/// The plain value behind one that was left unread is asked for by itself, in either direction.
+/// The plain value after one that was left unread is asked for by itself, in either direction.
 #[test]
 fn a_plain_value_beside_one_that_was_left_unread_is_itself() {
     let env = memory();

@@ -152,7 +152,7 @@ fn values_in_order_are_read_in_steps_that_begin_small_where_reads_are_quick() {
         let work = || show(&mut cf.cursor(ReadOptions::default()), 100, 1000);
         let (alone, together) = reads(&env, &db, work);
         assert!(together.is_empty());
-        // One, and one that lies behind it, make a run.
+        // One, and one that lies after it, make a run.
         assert!(alone[..2].iter().all(|&length| length < 1100), "{alone:?}");
         let steps: Vec<u64> = (0..alone.len() - 2).map(|n| first << n).collect();
         assert_eq!(alone[2..], steps);

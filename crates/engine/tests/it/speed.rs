@@ -234,7 +234,7 @@ fn the_way_back_to_files_can_be_repeated_from_every_step() {
         fs.op_count()
     };
     for cut in 0..changes {
-        // The power goes behind so many changes.
+        // The power goes after so many changes.
         let fs = Arc::new(start.process_crash_clone());
         let left = Arc::new(std::sync::Mutex::new(None));
         let (count, taken) = (std::sync::atomic::AtomicU64::new(0), left.clone());
@@ -453,7 +453,7 @@ fn a_database_that_is_not_made_after_all_leaves_its_disk_to_others() {
         let builder = builder.family(FamilyOptions::new("two")).no_info_log();
         builder.set(format!("sd_path={DISK}")).unwrap().open()
     };
-    // Refused behind the making: the family is not there and may not be made.
+    // Refused after the making: the family is not there and may not be made.
     let e = at("/db", false).unwrap_err();
     assert_eq!(e.kind(), ErrorKind::InvalidArgument, "{e}");
     for dir in ["/db", "/other"] {

@@ -674,7 +674,7 @@ fn two_levels() -> Arc<MemFs> {
     mem
 }
 
-/// Carries `step` out, and again with the power lost behind each change of a file; `after` gets what is left.
+/// Carries `step` out, and again with the power lost after each change of a file; `after` gets what is left.
 fn cut_everywhere(
     start: &Arc<MemFs>,
     step: &dyn Fn(&Arc<MemFs>) -> spanlith::Result<MovedTables>,

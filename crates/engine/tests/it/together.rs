@@ -186,7 +186,7 @@ fn flushes_of_several_families_go_in_the_order_in_which_they_were_asked_for() {
     write(&db, &[&a, &b, &c], "3");
     db.flush_cfs_opt(&[&b, &c], SOON).unwrap();
     write(&db, &[&a, &b, &c], "4");
-    // One memtable behind all that: it is not forgotten.
+    // One memtable after all that: it is not forgotten.
     let losses = power_losses(&w, || {
         a.flush(true).unwrap();
         w.executor.jobs.run_until_idle();

@@ -60,7 +60,7 @@ fn fresh(seed: u64) -> (World, Db, [Cf; 2]) {
     (w, db, cfs)
 }
 
-/// A put and a single delete behind what was seen cancel each other in a flush, and a deletion of nothing goes at the
+/// A put and a single delete after what was seen cancel each other in a flush, and a deletion of nothing goes at the
 /// bottom: both were writes.
 #[test]
 fn writes_that_leave_nothing_are_conflicts() {
@@ -282,7 +282,7 @@ fn a_prepared_transaction_outlives_its_family() {
     assert!(db.prepared_transactions().unwrap().is_empty());
 }
 
-/// They are in the log behind the commit, so that neither order nor a crash loses one.
+/// They are in the log after the commit, so that neither order nor a crash loses one.
 #[test]
 fn updates_of_a_prepared_transaction_are_written_with_its_commit() {
     let (w, db, [cf, _]) = fresh(1);

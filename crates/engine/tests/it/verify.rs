@@ -53,7 +53,7 @@ fn rounds(dir: &Path, rounds: u32) -> Db {
         }
         db.flush(true).unwrap();
     }
-    // The job goes on behind the flush: it tells the log of the MANIFEST.
+    // The job goes on after the flush: it tells the log of the MANIFEST.
     db.wait_idle(None).unwrap();
     db
 }

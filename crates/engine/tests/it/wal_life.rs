@@ -112,7 +112,7 @@ fn an_obsolete_log_is_written_again_and_its_old_records_never_come_back() {
 }
 
 /// Replay gives a range deletion of nothing no number, writers do: with such a batch last in a log that is
-/// written again, the log behind it was dropped whole, as by RocksDB 11.8.1.
+/// written again, the log after it was dropped whole, as by RocksDB 11.8.1.
 #[test]
 fn a_log_behind_one_that_ends_with_a_range_deletion_of_nothing_is_replayed() {
     crate::suite_disk::needs_log_files(
@@ -331,7 +331,7 @@ fn a_walk_reads_what_it_can_still_reach_in_a_log_that_is_gone() {
         for walk in [&mut changes, &mut bounded] {
             assert_eq!(walk.next().unwrap().unwrap().sequence, 1);
         }
-        // Neither has read this yet: one finds it in its first look behind the end of what it read.
+        // Neither has read this yet: one finds it in its first look after the end of what it read.
         put("b");
         assert_eq!(changes.next().unwrap().unwrap().sequence, 2);
         assert!(changes.next().is_none());

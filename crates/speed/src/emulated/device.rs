@@ -38,7 +38,7 @@ pub enum FaultKind {
     BitFlip,
     /// It takes so many nanoseconds longer.
     Delay(u64),
-    /// It and everything behind it fails: the device is gone.
+    /// It and everything after it fails: the device is gone.
     Gone,
 }
 

@@ -13,7 +13,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The page behind it.
+    /// The page after it.
     pub(crate) fn end(self) -> u32 {
         self.first.saturating_add(self.pages)
     }

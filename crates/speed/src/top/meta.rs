@@ -3,7 +3,7 @@
 //! It has two halves. One begins with a checkpoint of all files, and each change appends a page; once it is full, the other
 //! half gets a checkpoint and is the one that counts. A page is written durably before the next one begins, so the log
 //! that counts is the front of valid pages of the newest half with a whole checkpoint. A valid page
-//! behind one that is not was written after that one had been durable: the disk is damaged, and that is told.
+//! after one that is not was written after that one had been durable: the disk is damaged, and that is told.
 //!
 //! | offset of a page | bytes | |
 //! |---|---|---|

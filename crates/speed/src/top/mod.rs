@@ -1,4 +1,4 @@
-//! Tables on a speed disk without a file system: files in runs of pages behind the page groups of the logs (the TopFS of the
+//! Tables on a speed disk without a file system: files in runs of pages after the page groups of the logs (the TopFS of the
 //! document SPAN).
 //!
 //! | module | |
@@ -13,7 +13,7 @@
 //! none that was deleted; a file that was not synced is gone, and takes no room.
 //!
 //! Locks: `meta` (rank 25, a token) orders changes and is held during their I/O; `state` (rank 93) is bookkeeping; those of
-//! files (95) lie behind it.
+//! files (95) lie after it.
 
 mod extents;
 mod file;

@@ -16,7 +16,7 @@ pub(crate) const LARGE_ENTRY: usize = 1 << 31;
 /// Refuses what no block could hold.
 #[cold]
 pub(crate) fn check_large(key: &[u8], value: &[u8]) -> Result<()> {
-    // With tag, timestamp and what else a value gets behind the user's key and value.
+    // With tag, timestamp and what else a value gets after the user's key and value.
     if key.len() + value.len() <= ENTRY_MAX + (32 << 10) {
         return Ok(());
     }
@@ -104,7 +104,7 @@ impl BlockBuilder {
             }
         }
         self.data.clear();
-        // The first one lies behind a prefix, if the block before had one.
+        // The first one lies after a prefix, if the block before had one.
         self.restarts.clear();
         self.restarts.push(0);
         self.since_restart = 0;

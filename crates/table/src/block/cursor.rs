@@ -1,7 +1,7 @@
 //! Walks the entries of one data block in both directions.
 //!
 //! Forward, the key is rebuilt in one buffer. Backward, the restart interval around the position is
-//! decoded once into a list of entries with their keys one behind the other in the same buffer, and
+//! decoded once into a list of entries with their keys one after the other in the same buffer, and
 //! further steps only move along the list.
 
 use super::Block;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Bytes copied at once for the rest of a key.
 const SLACK: usize = 24;
 
-/// Makes room for a key of `len` bytes and the slack behind it.
+/// Makes room for a key of `len` bytes and the slack after it.
 #[cold]
 fn grow(keys: &mut Vec<u8>, len: usize) {
     keys.resize((len + SLACK).next_power_of_two().max(64), 0);

@@ -18,7 +18,7 @@ pub(crate) struct Header {
     pub(crate) key: usize,
     /// Offset of the value bytes: the end of the key bytes.
     pub(crate) value: usize,
-    /// Offset behind the value: the next entry.
+    /// Offset after the value: the next entry.
     pub(crate) end: usize,
 }
 

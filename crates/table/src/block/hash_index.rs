@@ -1,7 +1,7 @@
 //! The hash index of a data block: from a user key to the restart interval that holds it.
 //!
 //! ```text
-//! B bucket bytes, fixed16 B     behind the restart array
+//! B bucket bytes, fixed16 B     after the restart array
 //! bucket: 255 empty, 254 several intervals, else the number of the interval
 //! ```
 //!

@@ -10,7 +10,7 @@
 //! 28 separated keys and values (rewritten when the block is loaded).
 //!
 //! Beside the bytes a block keeps, for the built-in comparators, eight bytes of each restart key
-//! behind the prefix that all restart keys share, so that a seek is a search over one small array.
+//! after the prefix that all restart keys share, so that a seek is a search over one small array.
 //!
 //! Invariants checked when a block is made, and relied upon later: restart offsets rise strictly,
 //! lie inside the entries and name complete keys that hold at least a tag.
@@ -54,7 +54,7 @@ pub struct Block {
     role: CacheRole,
     /// Bytes of a checksum at the end of `data`; 0 without one.
     checksum_len: u8,
-    /// Order word of each restart key behind `common`; empty if not built. Of a filter the checksums of its
+    /// Order word of each restart key after `common`; empty if not built. Of a filter the checksums of its
     /// chunks, if it has them.
     prefixes: Small<u64>,
     /// Buckets of the hash index; empty if there is none or the comparator cannot use it.

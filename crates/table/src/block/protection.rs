@@ -2,7 +2,7 @@
 //! read until they leave the cache, of index and filter as long as their table is open, so that memory
 //! that changes under them is noticed.
 //!
-//! It covers the bytes and the search arrays beside them, or those of an index, and lies behind the bytes.
+//! It covers the bytes and the search arrays beside them, or those of an index, and lies after the bytes.
 //! One checksum serves the whole block: it is verified each time the block is taken, before any entry is
 //! looked at. Indexes and Bloom filters grow with their table, so they have more: an index one per entry
 //! (`index/sums.rs`), a filter one per chunk of two lines. A lookup verifies those it goes by.

@@ -53,8 +53,8 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     i
 }
 
-/// The keys whose order word equals that of `user`, given the words of all keys behind a prefix
-/// they share. Keys before the range are smaller than `user`, keys behind it larger.
+/// The keys whose order word equals that of `user`, given the words of all keys after a prefix
+/// they share. Keys before the range are smaller than `user`, keys after it larger.
 #[inline]
 pub(crate) fn tie_range(
     prefixes: &[u64],
@@ -141,7 +141,7 @@ struct Passed {
     matched: usize,
     /// Length of its user key.
     len: usize,
-    /// The target's byte behind the matched ones, -1 behind its end.
+    /// The target's byte after the matched ones, -1 after its end.
     sought: i32,
 }
 
@@ -149,7 +149,7 @@ impl Passed {
     /// Passes the usual entries: lengths in one byte each (the value's in two), and decided by the
     /// shared length or the first byte of their own. Stops before the first that is not passed, and
     /// is then inside the entries; else it may be at their end or, if the last entry is damaged,
-    /// behind it.
+    /// after it.
     #[inline(always)]
     fn skip<const REVERSE: bool>(&mut self, entries: &[u8]) {
         while let Some(word) = entries.get(self.end..).and_then(|e| e.first_chunk::<8>()) {
@@ -417,7 +417,7 @@ impl Block {
     }
 }
 
-/// The byte at `at`, or -1 behind the end.
+/// The byte at `at`, or -1 after the end.
 #[inline(always)]
 fn byte_at(key: &[u8], at: usize) -> i32 {
     key.get(at).map_or(-1, |&b| i32::from(b))

@@ -72,7 +72,7 @@ fn separated_keys_and_values_are_brought_together() {
     bytes.extend_from_slice(&(1u32 | 1 << 28).to_le_bytes());
     let want = [(a, b"on".to_vec()), (b, b"etw".to_vec())];
     assert_eq!(entries(parse(&bytes).unwrap()).unwrap(), want);
-    // The values do not reach that far, the entries do not begin behind them, a bit is reserved.
+    // The values do not reach that far, the entries do not begin after them, a bit is reserved.
     for (at, value) in [(3, 7), (bytes.len() - 8, 0xff), (bytes.len() - 1, 0x50)] {
         let mut bad = bytes.clone();
         bad[at] = value;

@@ -10,9 +10,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Bytes behind the body of a filter.
+/// Bytes after the body of a filter.
 const TAIL: u64 = 5;
-/// Bytes behind a block, which are in memory with it.
+/// Bytes after a block, which are in memory with it.
 const TRAILER: u64 = 5;
 /// The unit of a balance: one filter that lets every absent key pass.
 const WHOLE: f64 = 4_294_967_296.0;

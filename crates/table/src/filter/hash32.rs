@@ -1,6 +1,6 @@
 //! The 32-bit hash of legacy Bloom filters and of the hash index in data blocks.
 //!
-//! Murmur-like. The up to three bytes behind the last group of four count as signed numbers, which
+//! Murmur-like. The up to three bytes after the last group of four count as signed numbers, which
 //! is an accident of the original that the format has kept.
 #![deny(
     clippy::unwrap_used,

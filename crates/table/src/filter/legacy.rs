@@ -17,7 +17,7 @@
 const BITS_MAX: u64 = 0xffff_0000;
 /// Bits of a line.
 const LINE_BITS: u64 = 512;
-/// Bytes behind the lines.
+/// Bytes after the lines.
 const TAIL: u64 = 5;
 
 /// Lines of a filter over `entries` hashes: odd, so that the remainder by it uses all bits.

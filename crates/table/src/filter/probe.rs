@@ -175,7 +175,7 @@ fn query_key(kind: Kind, bytes: &[u8], key: &[u8]) -> bool {
     }
 }
 
-/// Starts loading `LINES` cache lines from the byte `at` of `bytes` on; they may lie behind its end.
+/// Starts loading `LINES` cache lines from the byte `at` of `bytes` on; they may lie after its end.
 #[inline(always)]
 pub(crate) fn prefetch<const LINES: usize>(bytes: &[u8], at: usize) {
     memory::prefetch::<LINES>(bytes.as_ptr().wrapping_add(at));

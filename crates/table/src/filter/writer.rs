@@ -3,7 +3,7 @@
 //! A filter that is cut on its own ends when it holds as many entries as its size allows. One that
 //! is coupled to the index asks the index to close its partition, and follows when the index does.
 //!
-//! The prefix of the key behind a cut also goes into the partition before it, and the prefix of the
+//! The prefix of the key after a cut also goes into the partition before it, and the prefix of the
 //! key before a cut into the one behind: a seek from either side lands there.
 
 use super::entries::Entries;
@@ -15,7 +15,7 @@ use spanlith_base::{Error, Result, SliceTransform};
 
 /// A finished partition.
 pub(crate) struct FilterPartition {
-    /// Internal key not smaller than the partition's keys, smaller than those behind it.
+    /// Internal key not smaller than the partition's keys, smaller than those after it.
     pub(crate) key: Vec<u8>,
     /// The filter.
     pub(crate) contents: Vec<u8>,
@@ -93,7 +93,7 @@ impl FilterWriter {
                 .div_ceil(100)
                 .max(1);
             let capacity = policy.capacity(target);
-            // Room for the prefix of the key behind the cut.
+            // Room for the prefix of the key after the cut.
             let reserve = u64::from(extractor.is_some() && capacity > 1);
             Partitions {
                 capacity: capacity - reserve,

@@ -41,7 +41,7 @@ pub enum TableFormat {
     BlockBased,
     /// A hash table of keys and values of one length each.
     Cuckoo(CuckooOptions),
-    /// Records one behind the other.
+    /// Records one after the other.
     Plain(PlainOptions),
 }
 

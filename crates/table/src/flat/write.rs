@@ -1,4 +1,4 @@
-//! Writes tables without blocks, entry by entry, and what stands behind the entries.
+//! Writes tables without blocks, entry by entry, and what stands after the entries.
 
 use super::cuckoo::CuckooBuilder;
 use super::plain::PlainBuilder;

@@ -1,4 +1,4 @@
-//! A zstd dictionary out of samples without training: the samples themselves, behind a header with
+//! A zstd dictionary out of samples without training: the samples themselves, after a header with
 //! statistics of how they compress.
 #![expect(unsafe_code, reason = "zstd-safe has no call for it")]
 

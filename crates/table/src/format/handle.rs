@@ -35,7 +35,7 @@ impl BlockHandle {
         Some((Self { offset, size }, rest))
     }
 
-    /// Offset behind the block and its trailer; `None` if it overflows.
+    /// Offset after the block and its trailer; `None` if it overflows.
     pub fn end(self) -> Option<u64> {
         self.offset
             .checked_add(self.size)?

@@ -1,4 +1,4 @@
-//! The five bytes behind every block, and the checksum in them.
+//! The five bytes after every block, and the checksum in them.
 //!
 //! ```text
 //! u8 compression type, fixed32 checksum over contents ++ compression type

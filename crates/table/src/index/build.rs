@@ -54,7 +54,7 @@ impl FirstKeys {
 
 /// Builds the index of one table.
 pub(crate) struct IndexBuilder {
-    /// Internal-key separators, one behind the other.
+    /// Internal-key separators, one after the other.
     keys: Vec<u8>,
     /// End of each separator, and the handle of its block.
     entries: Vec<(usize, BlockHandle)>,
@@ -142,7 +142,7 @@ impl IndexBuilder {
     }
 
     /// Adds the block that ends with the internal key `last`. `next` is the first key of the next
-    /// block, `None` behind the last. With `shorten` the separator is made as short as possible.
+    /// block, `None` after the last. With `shorten` the separator is made as short as possible.
     pub(crate) fn add(
         &mut self,
         cmp: &Comparator,

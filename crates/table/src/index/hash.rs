@@ -4,7 +4,7 @@
 use spanlith_base::SliceTransform;
 use spanlith_base::coding::{get_varint32, put_varint32};
 
-/// Name of the block with the prefixes, one behind the other.
+/// Name of the block with the prefixes, one after the other.
 const PREFIXES: &str = "rocksdb.hashindex.prefixes";
 /// Name of the block with lengths and data blocks.
 pub(crate) const METADATA: &str = "rocksdb.hashindex.metadata";

@@ -77,7 +77,7 @@ impl IndexTable {
         kept.is_some_and(|&kept| kept == shortened(self.entry_sum(i), sums.len))
     }
 
-    /// Verifies an entry; one behind the last is none.
+    /// Verifies an entry; one after the last is none.
     ///
     /// # Errors
     /// `Corruption`, with the place of the index, if it is not what it was.

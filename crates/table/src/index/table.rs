@@ -2,7 +2,7 @@
 //! the separators.
 //!
 //! With the built-in comparators a separator is kept in three parts, none of them twice: the prefix that
-//! all have in common, once; the up to eight bytes behind it, as the order word that a search looks at;
+//! all have in common, once; the up to eight bytes after it, as the order word that a search looks at;
 //! and the rest, mostly nothing, because separators are short. Lengths are kept per separator only where
 //! they differ. An index stays in memory as long as its table is open, so its bytes count: about 17 per
 //! block, of which the handle takes 8.
@@ -30,7 +30,7 @@ pub(crate) struct IndexForm {
     pub(crate) first_keys: bool,
     /// Bytes of the timestamps that keys were written without; they become zeros.
     pub(crate) padding: usize,
-    /// A value that is delta-encoded may be a whole handle behind a zero (format version 8).
+    /// A value that is delta-encoded may be a whole handle after a zero (format version 8).
     pub(crate) escapes: bool,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct IndexTable {
     /// The order is the reverse one.
     reverse: bool,
     /// The prefix common to all separators, then what follows the order word of each, with its tag.
-    /// Without order words: the separators, one behind the other.
+    /// Without order words: the separators, one after the other.
     keys: Vec<u8>,
     /// End in `keys` of what belongs to each separator; empty if each has `stride` bytes.
     ends: Vec<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct IndexTable {
     handles: Handles,
     /// Length of the prefix common to all separators.
     common: usize,
-    /// Order word of each separator behind the common prefix; empty for user comparators.
+    /// Order word of each separator after the common prefix; empty for user comparators.
     prefixes: Vec<u64>,
     /// Bytes of each separator that its order word holds; empty if all eight for each.
     heads: Vec<u8>,
@@ -62,7 +62,7 @@ pub(crate) struct IndexTable {
     pub(super) sums: Option<Box<EntrySums>>,
 }
 
-/// First keys, one behind the other, and the end of each.
+/// First keys, one after the other, and the end of each.
 #[derive(Default)]
 struct FirstKeys {
     keys: Vec<u8>,
@@ -278,7 +278,7 @@ impl IndexTable {
         Some(table)
     }
 
-    /// Parses entries of any form, behind the `prefix` that keys which share nothing with the one before are
+    /// Parses entries of any form, after the `prefix` that keys which share nothing with the one before are
     /// stored without.
     fn parse_any(
         entries: &[u8],
@@ -459,7 +459,7 @@ impl IndexTable {
     /// Returns what `keys` holds of a separator: all of it without order words.
     #[inline]
     pub(super) fn stored(&self, i: usize) -> &[u8] {
-        // Nothing is taken for granted: memory may change under a search, which is noticed behind it.
+        // Nothing is taken for granted: memory may change under a search, which is noticed after it.
         let range = if self.ends.is_empty() {
             let start = self.common.wrapping_add(i.wrapping_mul(self.stride));
             start..start.wrapping_add(self.stride)
@@ -507,7 +507,7 @@ impl IndexTable {
         firsts.keys.get(start..*firsts.ends.get(i)? as usize)
     }
 
-    /// Returns what `keys` holds of a separator as (user key, tag); a user-key separator stands behind all
+    /// Returns what `keys` holds of a separator as (user key, tag); a user-key separator stands after all
     /// entries of its key.
     #[inline]
     fn split(&self, i: usize) -> (&[u8], u64) {
@@ -619,7 +619,7 @@ fn pad_keys(keys: &mut Vec<u8>, ends: &mut [u32], tag: usize, padding: usize) ->
 }
 
 impl BlockHandle {
-    /// The block right behind this one, whose size differs by a number in zigzag form.
+    /// The block right after this one, whose size differs by a number in zigzag form.
     fn next(self, zigzag: u64) -> Option<Self> {
         let delta = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
         Some(Self {

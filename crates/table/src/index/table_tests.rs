@@ -145,7 +145,7 @@ fn handles_on_both_sides_of_four_gigabytes_come_back_in_order() {
 }
 
 /// A block of format version 8: a prefix in front, restart keys without it, and a handle that does not follow
-/// the one before behind a zero.
+/// the one before after a zero.
 #[test]
 fn a_common_prefix_and_handles_behind_an_escape_are_read() {
     let form = IndexForm {

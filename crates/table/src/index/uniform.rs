@@ -1,7 +1,7 @@
 //! Says whether the keys of an index block are spread evenly, so that a search may guess where a key is: the
 //! mark that RocksDB 11 puts into the footer of such blocks (8.6 of the format notes).
 //!
-//! The restart keys, behind the bytes that the first and the last have in common, are read as numbers of
+//! The restart keys, after the bytes that the first and the last have in common, are read as numbers of
 //! eight bytes. Their gaps are even if the standard deviation is below `threshold` times the mean.
 
 use spanlith_base::keys::TAG_LEN;

@@ -7,7 +7,7 @@
 //! * Files with embedded blobs hold references to values elsewhere in the same file; readers see
 //!   the values.
 //!
-//! Data blocks of such tables are rewritten when they are loaded, so that nothing behind knows of
+//! Data blocks of such tables are rewritten when they are loaded, so that nothing after knows of
 //! all this. Index keys stay as they are: a user key occurs once in a file made for ingestion, so
 //! that the sequence numbers of separators decide nothing.
 #![deny(
@@ -28,7 +28,7 @@ use std::borrow::Cow;
 
 const RANGE_DELETIONS: &str = "rocksdb.range_del";
 
-/// A range tombstone: first user key, user key behind the last, sequence number.
+/// A range tombstone: first user key, user key after the last, sequence number.
 pub type RangeTombstone = (Vec<u8>, Vec<u8>, SequenceNumber);
 
 /// Describes what happens to the entries of a table before they are used.

@@ -15,7 +15,7 @@ use spanlith_base::keys::user_key;
 /// The end of one part of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyAnchor {
-    /// A user key that is not smaller than the part's keys and not larger than those behind it.
+    /// A user key that is not smaller than the part's keys and not larger than those after it.
     pub user_key: Vec<u8>,
     /// Bytes of the part in the file.
     pub size_bytes: u64,

@@ -518,7 +518,7 @@ impl TableReader {
         }
     }
 
-    /// [`TableReader::get_hashed`] behind the filter, counted.
+    /// [`TableReader::get_hashed`] after the filter, counted.
     #[inline(never)]
     pub(super) fn get_counted<F>(
         &self,

@@ -96,7 +96,7 @@ pub struct PrefixSeek<'a> {
     pub needs_bound: bool,
 }
 
-/// Returns whether nothing in front of `bound`, at or behind a key with the prefix, has another prefix. Requires:
+/// Returns whether nothing in front of `bound`, at or after a key with the prefix, has another prefix. Requires:
 /// an order in which all keys with a prefix lie together.
 pub fn prefix_ends_at(
     extractor: &SliceTransform,
@@ -107,7 +107,7 @@ pub fn prefix_ends_at(
     if extractor.prefix(bound) == Some(prefix) {
         return true;
     }
-    // Or it is the first key behind all of the prefix.
+    // Or it is the first key after all of the prefix.
     matches!(comparator, Comparator::Bytewise)
         && extractor.full_length() == Some(prefix.len())
         && is_successor(prefix, bound)
@@ -135,7 +135,7 @@ impl FilterPlace {
 
 impl TableReader {
     /// Returns whether the filter lets prefix seeks for `seek.key` pass: false only if no key of the table
-    /// at or behind it has its prefix. True whenever the filter has no answer.
+    /// at or after it has its prefix. True whenever the filter has no answer.
     pub fn prefix_may_match(&self, seek: PrefixSeek<'_>, params: &ReadParams) -> bool {
         let Some(prefix) = self.prefix_to_ask(seek, params) else {
             return true;
@@ -485,7 +485,7 @@ impl TableReader {
     }
 }
 
-/// Returns whether `bound` is the first key behind all keys that begin with `prefix`.
+/// Returns whether `bound` is the first key after all keys that begin with `prefix`.
 fn is_successor(prefix: &[u8], bound: &[u8]) -> bool {
     let Some(last) = prefix.iter().rposition(|&b| b != 0xff) else {
         return false;
@@ -494,7 +494,7 @@ fn is_successor(prefix: &[u8], bound: &[u8]) -> bool {
     if let Some(byte) = next.last_mut() {
         *byte += 1;
     }
-    // The bound may have the full length, or be cut behind the byte that was raised.
+    // The bound may have the full length, or be cut after the byte that was raised.
     bound == next
         || (bound.len() == prefix.len()
             && bound.starts_with(&next)

@@ -237,7 +237,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// The data block that holds a key, or would; `None` behind the last.
+    /// The data block that holds a key, or would; `None` after the last.
     pub(super) fn find_block(
         &self,
         user: &[u8],

@@ -8,7 +8,7 @@ use crate::lookups::{BlockLookup, CachedKind, GetLookup, LookupTap, Lookups, Pen
 use crate::options::ReadParams;
 use spanlith_base::keys::{ValueType, tag_type};
 
-/// Bytes of sequence number and type behind a user key.
+/// Bytes of sequence number and type after a user key.
 const TAG_LEN: u64 = 8;
 
 /// The entry that a search ended with: its tag, and bytes of the value.

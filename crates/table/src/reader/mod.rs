@@ -352,7 +352,7 @@ impl TableReader {
     }
 
     /// Bytes of the file before `internal_key`, about: filter, index and all else are dealt out to
-    /// the data blocks by their size. The size of the file if the key is behind the last.
+    /// the data blocks by their size. The size of the file if the key is after the last.
     /// Half of it if the table has no data block.
     pub fn approximate_offset(&self, internal_key: &[u8]) -> u64 {
         match self.data_bytes() {
@@ -375,7 +375,7 @@ impl TableReader {
         self.properties.data_size.min(self.file_size)
     }
 
-    /// Where the block begins that would hold the key; the end of all blocks behind the last.
+    /// Where the block begins that would hold the key; the end of all blocks after the last.
     fn data_offset(&self, internal_key: &[u8]) -> u64 {
         let data = self.data_bytes();
         let handle = split_internal(internal_key)

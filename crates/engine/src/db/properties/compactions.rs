@@ -13,7 +13,7 @@ use spanlith_table::{BlockCache, CacheRole};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Names of the columns behind the first.
+/// Names of the columns after the first.
 const COLUMNS: &str = "    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) WPreComp(GB) \
                        Wnew(GB) Moved(GB) W-Amp Rd(MB/s) Wr(MB/s) Comp(sec) CompMergeCPU(sec) \
                        Comp(cnt) Avg(sec) KeyIn KeyDrop Rblob(GB) Wblob(GB)\n";

@@ -1,6 +1,6 @@
 //! Numbers as RocksDB prints them for people.
 
-/// `52.51 KB`: at least kilobytes, two digits behind the point.
+/// `52.51 KB`: at least kilobytes, two digits after the point.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KB", "MB", "GB", "TB"];
     let mut size = bytes as f64 / 1024.0;

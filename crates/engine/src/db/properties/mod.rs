@@ -122,7 +122,7 @@ impl Cf {
 }
 
 /// The name without the digits it ends with, unless they say which level or temperature is meant: RocksDB
-/// takes digits behind any name for an argument, and most properties have none.
+/// takes digits after any name for an argument, and most properties have none.
 fn without_digits(name: &str) -> &str {
     match name.strip_prefix("rocksdb.").and_then(texts::split_number) {
         Some(_) => name,

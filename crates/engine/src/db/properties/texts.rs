@@ -97,7 +97,7 @@ impl Properties<'_> {
     }
 }
 
-/// The stem of a name with a number behind it, and the number; `None` for the number if digits are
+/// The stem of a name with a number after it, and the number; `None` for the number if digits are
 /// missing or too many.
 pub(super) fn split_number(name: &str) -> Option<(&str, Option<u32>)> {
     const STEMS: [&str; 4] = [
@@ -158,7 +158,7 @@ fn sstables(version: &Version, number: u64) -> String {
     out
 }
 
-/// A number as a C++ stream prints it: with six digits that count, and no zeros behind them. Of at least 0.001, and
+/// A number as a C++ stream prints it: with six digits that count, and no zeros after them. Of at least 0.001, and
 /// less than a million, or 0.
 fn six_digits(number: f64) -> String {
     let before = number.max(1e-9).log10().floor() as i32;

@@ -1,10 +1,10 @@
 //! Entries under range tombstones.
 //!
 //! Most iterators meet few of them, and often all tombstones lie in memtables: then the first looks of a move
-//! search their fragments, and the fragment that deletes an entry is kept, for the entries behind it. Only a
+//! search their fragments, and the fragment that deletes an entry is kept, for the entries after it. Only a
 //! move that looks on, or a second seek, makes a [`Coverage`], which costs a seek to make and next to nothing to ask.
 //!
-//! A seek into a range has older places begin behind it: entries that newer places delete are not looked for.
+//! A seek into a range has older places begin after it: entries that newer places delete are not looked for.
 
 use super::{DbIter, SKIP_RANGE_AFTER};
 use crate::iter::Coverage;
@@ -174,7 +174,7 @@ impl DbIter {
         true
     }
 
-    /// Moves the stream of the entry to behind what newer places delete. False if nothing moved, `None` after an
+    /// Moves the stream of the entry to after what newer places delete. False if nothing moved, `None` after an
     /// error.
     fn leap(&mut self) -> Option<bool> {
         let inner = &self.parts.inner;

@@ -160,7 +160,7 @@ impl DbIter {
         if self.error.is_some() || count < u64::from(self.parts.dead.convert.1) {
             return;
         }
-        // Without a live key behind them the last deleted key is where the range ends, as in RocksDB.
+        // Without a live key after them the last deleted key is where the range ends, as in RocksDB.
         let end = match self.at {
             At::None => self.key.clone(),
             _ => self.stored_key().to_vec(),

@@ -9,7 +9,7 @@
 //! <path below the backup directory> crc32 <CRC32C, decimal>
 //! ```
 //!
-//! The second schema has further fields, in pairs, in the header, behind each file and behind the last file. Fields
+//! The second schema has further fields, in pairs, in the header, after each file and after the last file. Fields
 //! that are not known are ignored, unless their name begins with `ni::`.
 
 use crate::version::{FileKind, parse_file_name};

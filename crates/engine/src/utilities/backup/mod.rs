@@ -7,7 +7,7 @@
 //! DIR/shared_checksum/...        tables and blob files
 //! ```
 //!
-//! A backup is one moment of the database ([`crate::Db::storage_files`]). A list is written behind everything it names, and
+//! A backup is one moment of the database ([`crate::Db::storage_files`]). A list is written after everything it names, and
 //! goes before what it names: a crash leaves files that nobody needs, which [`BackupEngine::collect_garbage`] deletes,
 //! and never a list of files that are not there. Lists that cannot be read keep all files that they might name.
 

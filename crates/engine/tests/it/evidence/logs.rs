@@ -466,7 +466,7 @@ impl spanlith::EventListener for WritesAtOnce {
     }
 }
 
-/// Leadership is let go of before the error is known: until then the file itself refuses what comes behind.
+/// Leadership is let go of before the error is known: until then the file itself refuses what follows.
 #[test]
 fn nobody_writes_behind_a_witness_that_failed() {
     crate::suite_disk::needs_log_files("the test changes bytes in files of logs");
@@ -536,7 +536,7 @@ fn a_sector_of_an_unsynced_log_that_reads_as_the_next_is_reported() {
         let mut rocksdb = setup.clone();
         rocksdb.evidence = OwnDbOptions::new().synced_log_damage(SyncedLogDamage::Truncate);
         rocksdb.look(image.process_crash_clone()).unwrap();
-        // A torn tail behind the same record is none.
+        // A torn tail after the same record is none.
         image.write_file(&path, &bytes[..2 * sector - 40]).unwrap();
         setup.look(image).unwrap();
     }

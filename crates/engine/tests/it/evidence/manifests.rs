@@ -162,7 +162,7 @@ fn an_open_for_reading_begins_anew_if_the_manifest_grew_under_it() {
         let opened = AtomicUsize::new(0);
         let (path, bytes) = (path.clone(), bytes.clone());
         let looks = FaultRule::fail(OpClass::Open, u64::MAX, 5).when(move |opening| {
-            // Once it was read to its end: asked for what stands behind.
+            // Once it was read to its end: asked for what follows.
             if grows && opening == path && opened.fetch_add(1, Ordering::Relaxed) == 1 {
                 let write = || now.write_file(&path, &bytes).unwrap();
                 // Another thread: this one holds the lock of the plan.

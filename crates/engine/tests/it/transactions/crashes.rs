@@ -187,7 +187,7 @@ fn lose_power(options: &DbOptions) {
 }
 
 /// The log fails under the commit of one of three transactions, or under a plain write, and the database resumes. Before
-/// every change that makes, and behind all: what was acknowledged is there, and each transaction once, prepared
+/// every change that makes, and after all: what was acknowledged is there, and each transaction once, prepared
 /// or committed.
 #[test]
 fn a_resume_beside_prepared_transactions_outlives_every_power_loss() {

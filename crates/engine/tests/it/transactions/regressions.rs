@@ -334,7 +334,7 @@ fn sections_that_a_resume_wrote_again_in_the_order_of_names() {
     assert_eq!(db.prepared_transactions().unwrap().len(), 2);
 }
 
-/// No commit fails; the resume is cut short behind the new log.
+/// No commit fails; the resume is cut short after the new log.
 #[test]
 fn a_section_and_a_resume_that_is_cut_short() {
     crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");

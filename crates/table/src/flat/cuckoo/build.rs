@@ -38,7 +38,7 @@ struct Step {
 pub(crate) struct CuckooBuilder {
     options: CuckooOptions,
     comparator: Comparator,
-    /// Internal keys with their values, and internal keys of deletions, one behind the other.
+    /// Internal keys with their values, and internal keys of deletions, one after the other.
     values: Vec<u8>,
     deletions: Vec<u8>,
     num_values: u64,

@@ -46,7 +46,7 @@ impl IndexRecords {
         }
     }
 
-    /// Takes note of the next record: the first of each prefix gets an entry, and one of so many behind it.
+    /// Takes note of the next record: the first of each prefix gets an entry, and one of so many after it.
     pub(super) fn add(&mut self, prefix: &[u8], offset: u32) {
         if self.prefix.as_deref() != Some(prefix) {
             self.prefixes += 1;

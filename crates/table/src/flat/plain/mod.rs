@@ -1,4 +1,4 @@
-//! Plain tables: records one behind the other, with nothing between them.
+//! Plain tables: records one after the other, with nothing between them.
 //!
 //! ```text
 //!   records | [bloom] | [index] | properties | metaindex | footer
@@ -26,7 +26,7 @@ pub(crate) const INDEX: &str = "PlainTableIndexBlock";
 
 /// Most bytes of a file: offsets in the stored index have 31 bits.
 const FILE_SIZE_MAX: u64 = (1 << 31) - 1;
-/// Stands behind a key instead of the tag of a value of number 0.
+/// Stands after a key instead of the tag of a value of number 0.
 const VALUE_OF_NUMBER_0: u8 = 0xff;
 
 /// How the keys of a plain table are stored.

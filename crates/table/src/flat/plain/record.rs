@@ -49,7 +49,7 @@ pub(super) enum PartKind {
     Suffix = SUFFIX as isize,
 }
 
-/// Appends what stands behind a key.
+/// Appends what stands after a key.
 pub(super) fn put_tag_and_value(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
     match tag {
         NUMBER_0 => out.push(VALUE_OF_NUMBER_0),
@@ -62,12 +62,12 @@ pub(super) fn put_tag_and_value(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
 /// Why there is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoRecord {
-    /// It goes on behind the bytes at hand.
+    /// It goes on after the bytes at hand.
     Cut,
     Bad(&'static str),
 }
 
-/// A record, behind which the next begins at `end`. The user key is in the decoder.
+/// A record, after which the next begins at `end`. The user key is in the decoder.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) tag: u64,
@@ -185,7 +185,7 @@ impl Decoder {
     }
 }
 
-/// The tag behind a key.
+/// The tag after a key.
 fn tag(rest: &mut &[u8]) -> Result<u64, NoRecord> {
     let (tag, len) = match rest.first() {
         None => return Err(NoRecord::Cut),
