@@ -37,8 +37,8 @@ Read: logs in every form, MANIFEST, CURRENT, IDENTITY, OPTIONS, block-based tabl
 8 with every codec, checksum, index and filter that RocksDB writes, cuckoo and plain tables, blob files; column families, puts,
 deletes, single deletes, range deletions, merges (built-in operators, and those given through the API),
 wide-column entities, TimedPut values, values in blob files, user-defined timestamps, prepared transactions.
-Written: the same, but for tables of format versions 0 and 1, blob files, and transactions of the policies
-write-prepared and write-unprepared.
+Written: the same, but for tables of format versions 0 and 1, and transactions of the policies write-prepared and
+write-unprepared.
 
 Refused, by name, when a directory is opened: codecs of Windows and of a compression manager, logs compressed otherwise than by Zstandard, undecided transactions without
 `allow_2pc`, and undecided write-prepared transactions of which a part is in tables. Nothing in the
