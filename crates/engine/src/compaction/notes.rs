@@ -456,7 +456,7 @@ fn compaction_info(
         output_file_infos: outputs.iter().map(described).collect(),
         table_properties: Vec::new(),
         level0_files: family.superversion.load().version.num_files(0),
-        compression: plan.compression as u8,
+        compression: plan.compression.as_byte(),
         blob_compression: job.settings.options.blob_compression_type.as_byte(),
         blob_files: Vec::new(),
         blob_garbage: Vec::new(),

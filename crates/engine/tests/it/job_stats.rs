@@ -2,7 +2,7 @@
 //! tables, and compactions that are given up.
 
 use spanlith::listener::{CompactionInfo, CompactionStats, FlushInfo, MemtableInfo, TableFileInfo};
-use spanlith::options::{CfOptions, DbOptions};
+use spanlith::options::{CfOptions, CompressionType, DbOptions};
 use spanlith::{
     Cf, CompactionFilter, Db, ErrorKind, EventListener, FamilyOptions, FilterDecision, FilterValue,
     SubCode, UInt64Add, WriteOptions,
@@ -579,4 +579,21 @@ fn an_open_that_replays_logs_says_so_as_a_job_of_its_own() {
     let table = at(r#""job": 1, "event": "table_file_creation""#);
     let ended = at(r#""job": 1, "event": "recovery_finished", "status": "OK""#);
     assert!(begun < table && table < ended);
+}
+
+#[test]
+fn listeners_are_told_the_codec_of_a_compaction_by_rocksdbs_number() {
+    for (codec, number) in [(CompressionType::Snappy, 1), (CompressionType::Zstd, 7)] {
+        let mut cf = options();
+        cf.compression = codec;
+        let world = open(
+            FamilyOptions::new("default").options(cf),
+            DbOptions::default(),
+        );
+        let cf = world.db.default_cf();
+        cf.put("k", [b'x'; 1000]).unwrap();
+        cf.flush(true).unwrap();
+        cf.compact_range(None, None).unwrap();
+        assert_eq!(world.heard.last().compression, number, "{codec}");
+    }
 }
