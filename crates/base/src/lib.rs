@@ -11,6 +11,7 @@ pub mod callbacks;
 pub mod checksum;
 pub mod coding;
 pub mod comparator;
+pub mod compression;
 mod crc32c;
 pub mod error;
 pub mod histogram;
@@ -28,6 +29,7 @@ pub mod wide_columns;
 pub mod write_buffer_manager;
 
 pub use comparator::{Comparator, UserComparator};
+pub use compression::CompressionType;
 pub use error::{Error, ErrorKind, Result, Severity, SubCode};
 pub use keys::{FileNumber, MAX_SEQUENCE, SequenceNumber, ValueType};
 pub use pinned::Pinned;

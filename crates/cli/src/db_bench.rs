@@ -5,6 +5,7 @@
 //! without meaning here are named once and ignored, as scripts expect; unknown ones are refused.
 
 use crate::fail::{self, Usage};
+use spanlith_base::CompressionType;
 use std::process::ExitCode;
 
 /// Flags that `bench` has, perhaps under another name.
@@ -207,20 +208,18 @@ fn number(name: &str, value: &str) -> Usage {
     )
 }
 
-fn codec(name: &str) -> Result<&'static str, Usage> {
-    Ok(match name {
-        "snappy" => "kSnappyCompression",
-        "zlib" => "kZlibCompression",
-        "bzip2" => "kBZip2Compression",
-        "lz4hc" => "kLZ4HCCompression",
-        "zstd" => "kZSTD",
-        _ => {
-            return Err(Usage::new(
+fn codec(name: &str) -> Result<CompressionType, Usage> {
+    let written = || CompressionType::offered().filter(|(_, codec)| codec.is_written());
+    match written().find(|(short, _)| *short == name) {
+        Some((_, codec)) => Ok(codec),
+        None => {
+            let known: Vec<&str> = written().map(|(short, _)| short).collect();
+            Err(Usage::new(
                 format!("unknown compression type '{name}'"),
-                "one of: none snappy zlib bzip2 lz4 lz4hc zstd",
-            ));
+                format!("one of: {}", known.join(" ")),
+            ))
         }
-    })
+    }
 }
 
 /// Runs `db_bench` with arguments that do not include its own name; `bench` runs a translated command

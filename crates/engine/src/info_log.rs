@@ -18,6 +18,7 @@
 //! under it.
 
 use crate::options::{DbOptions, InfoLogLevel};
+use spanlith_base::CompressionType;
 use spanlith_base::Result;
 use spanlith_base::sync::Mutex;
 use spanlith_env::{Clock, Env, IoActivity, WritableFile};
@@ -314,21 +315,18 @@ impl InfoLog {
             false => std::env::consts::ARCH,
         };
         self.header(format_args!("Compression algorithms supported:"));
-        for name in [
-            "kZSTD",
-            "kXpressCompression",
-            "kBZip2Compression",
-            "kLZ4Compression",
+        // In RocksDB's order.
+        for codec in [
+            CompressionType::Zstd,
+            CompressionType::Xpress,
+            CompressionType::Bzip2,
+            CompressionType::Lz4,
+            CompressionType::Zlib,
+            CompressionType::Lz4Hc,
+            CompressionType::Snappy,
         ] {
-            let is_there = u8::from(name != "kXpressCompression");
-            self.header(format_args!("\t{name} supported: {is_there}"));
-        }
-        for name in [
-            "kZlibCompression",
-            "kLZ4HCCompression",
-            "kSnappyCompression",
-        ] {
-            self.header(format_args!("\t{name} supported: 1"));
+            let is_there = u8::from(codec.is_written());
+            self.header(format_args!("\t{codec} supported: {is_there}"));
         }
         self.header(format_args!("Fast CRC32 supported: {crc} on {arch}"));
         self.header(format_args!("Jemalloc supported: 0"));

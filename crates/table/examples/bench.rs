@@ -12,13 +12,14 @@
 //! A million entries of 16-byte keys and 100-byte values, Bloom filter of 10 bits per key, no
 //! compression, format version 7.
 
+use spanlith_base::CompressionType;
 use spanlith_base::keys::{MAX_SEQUENCE, internal_key, pack_tag, seek_tag};
 use spanlith_base::{Error, Result};
 use spanlith_cache::Policy;
 use spanlith_env::{RandomAccessFile, WritableFile};
 use spanlith_table::{
-    BlockCache, BuilderOptions, Compression, FilterKind, ReadParams, ReaderOptions, TableBuilder,
-    TableOptions, TableReader,
+    BlockCache, BuilderOptions, FilterKind, ReadParams, ReaderOptions, TableBuilder, TableOptions,
+    TableReader,
 };
 use std::hint::black_box;
 use std::ops::ControlFlow;
@@ -198,7 +199,7 @@ fn measured_prev(reader: &Arc<TableReader>, n: u64) -> u64 {
     sum
 }
 
-fn options(format_version: u32, compression: Compression) -> BuilderOptions {
+fn options(format_version: u32, compression: CompressionType) -> BuilderOptions {
     BuilderOptions {
         table: TableOptions {
             format_version,
@@ -238,8 +239,8 @@ fn main() {
     let count = args.next();
     if let (Some(name @ ("file" | "file5")), Some(path)) = (only.as_deref(), &count) {
         let built = match name {
-            "file5" => measured_build(options(5, Compression::Lz4), 100_000),
-            _ => measured_build(options(7, Compression::None), 100_000),
+            "file5" => measured_build(options(5, CompressionType::Lz4), 100_000),
+            _ => measured_build(options(7, CompressionType::None), 100_000),
         };
         std::fs::write(path, built).expect("writable path");
         return;
@@ -248,13 +249,13 @@ fn main() {
     let wants = |name: &str| only.as_deref().is_none_or(|o| o == name);
     if wants("build") {
         report("build", n, || {
-            measured_build(options(7, Compression::None), n).len() as u64
+            measured_build(options(7, CompressionType::None), n).len() as u64
         });
         report("build lz4", n, || {
-            measured_build(options(7, Compression::Lz4), n).len() as u64
+            measured_build(options(7, CompressionType::Lz4), n).len() as u64
         });
     }
-    let bytes = measured_build(options(7, Compression::None), ENTRIES);
+    let bytes = measured_build(options(7, CompressionType::None), ENTRIES);
     let size = bytes.len() as u64;
     let cache = BlockCache::new(1 << 30, Policy::Lru);
     let options = ReaderOptions {

@@ -29,12 +29,12 @@ use crate::output::Output;
 use crate::properties::TableProperties;
 use crate::sampling::Sampling;
 use crate::timestamps::TimestampWriter;
+use crate::unique_id;
 use crate::{CacheRole, Charge, charge};
-use crate::{Compression, unique_id};
 use spanlith_base::checksum::xxh3_64;
 use spanlith_base::keys::{self, TAG_LEN};
 use spanlith_base::timestamp::without_timestamps;
-use spanlith_base::{Comparator, Error, Result, ValueType};
+use spanlith_base::{Comparator, CompressionType, Error, Result, ValueType};
 use spanlith_cache::STEP_BYTES;
 use spanlith_env::WritableFile;
 use std::cmp::Ordering;
@@ -199,7 +199,7 @@ impl TableBuilder {
         };
         // Differences presume that data blocks follow each other.
         let delta = t.format_version >= 4 && !t.block_align;
-        if t.block_align && options.compression != Compression::None {
+        if t.block_align && options.compression != CompressionType::None {
             failed = Some(Error::invalid_argument(
                 "Enable block_align, but compression enabled",
             ));

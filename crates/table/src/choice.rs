@@ -15,9 +15,10 @@
 //! table ([`CodecMemory`]), so that the next one does not learn anew; what is written may then depend on the tables
 //! before, as with RocksDB.
 
-use crate::format::{Compression, CompressionOptions, Compressor, DEFAULT_LEVEL};
+use crate::format::{CompressionOptions, Compressor};
 use crate::meter::WriteCounters;
-use spanlith_base::Result;
+use spanlith_base::compression::DEFAULT_LEVEL;
+use spanlith_base::{CompressionType, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -75,12 +76,12 @@ impl PartialEq for CodecMemory {
     }
 }
 
-fn recall(memory: &[AtomicU32; 8], codec: Compression) -> Option<u32> {
+fn recall(memory: &[AtomicU32; 8], codec: CompressionType) -> Option<u32> {
     let known = memory[usize::from(codec.as_byte() & 7)].load(Ordering::Relaxed);
     known.checked_sub(1)
 }
 
-fn keep(memory: &[AtomicU32; 8], codec: Compression, estimate: u32) {
+fn keep(memory: &[AtomicU32; 8], codec: CompressionType, estimate: u32) {
     memory[usize::from(codec.as_byte() & 7)].store(estimate + 1, Ordering::Relaxed);
 }
 
@@ -113,7 +114,7 @@ pub(crate) struct Packed<'c> {
     /// Its compressed bytes; `None` if it is stored as it is.
     pub(crate) bytes: Option<&'c [u8]>,
     /// The codec of these.
-    pub(crate) codec: Compression,
+    pub(crate) codec: CompressionType,
     /// Nobody tried to compress it.
     pub(crate) is_bypassed: bool,
 }
@@ -130,7 +131,7 @@ pub(crate) struct Chooser {
 }
 
 struct Skipping {
-    codec: Compression,
+    codec: CompressionType,
     estimate: u32,
     every: u32,
     /// Blocks to skip before the next one is tried.
@@ -140,7 +141,7 @@ struct Skipping {
 struct Adaptive {
     /// The fast codec; `None` if the codec of the options is as fast.
     fast: Option<Compressor>,
-    slow: Compression,
+    slow: CompressionType,
     /// `None` before the first block that was tried with it.
     fast_estimate: Option<u32>,
     slow_estimate: Option<u32>,
@@ -155,7 +156,7 @@ struct Adaptive {
 /// Describes what a chooser needs to know.
 pub(crate) struct Wanted<'o> {
     pub(crate) choice: CodecChoice,
-    pub(crate) codec: Compression,
+    pub(crate) codec: CompressionType,
     pub(crate) options: &'o CompressionOptions,
     pub(crate) max_per_kb: u32,
     pub(crate) seed: u64,
@@ -166,12 +167,13 @@ impl Chooser {
     pub(crate) fn of(wanted: &Wanted<'_>, memory: &CodecMemory) -> Result<Option<Box<Self>>> {
         let codec = wanted.codec;
         let adaptive = match wanted.choice {
-            CodecChoice::Adaptive { saving_percent } if codec != Compression::None => {
+            CodecChoice::Adaptive { saving_percent } if codec != CompressionType::None => {
                 Some(Adaptive::new(wanted, saving_percent, memory)?)
             }
             _ => None,
         };
-        let skips = wanted.options.auto_skip && codec != Compression::None && adaptive.is_none();
+        let skips =
+            wanted.options.auto_skip && codec != CompressionType::None && adaptive.is_none();
         let every = u32::try_from(wanted.options.auto_skip_min_sample_every).unwrap_or(0);
         let skipping = skips.then(|| Skipping {
             codec,
@@ -195,7 +197,7 @@ impl Chooser {
     pub(crate) fn options_of(wanted: &Wanted<'_>) -> CompressionOptions {
         let mut options = wanted.options.clone();
         let is_adaptive = wanted.choice != CodecChoice::Fixed;
-        if is_adaptive && wanted.codec == Compression::Zstd && options.level == DEFAULT_LEVEL {
+        if is_adaptive && wanted.codec == CompressionType::Zstd && options.level == DEFAULT_LEVEL {
             options.level = ADAPTIVE_ZSTD_LEVEL;
         }
         options
@@ -210,7 +212,7 @@ impl Chooser {
         if let Some(a) = &self.adaptive {
             for (codec, estimate) in [
                 (a.slow, a.slow_estimate),
-                (Compression::Lz4, a.fast_estimate),
+                (CompressionType::Lz4, a.fast_estimate),
             ] {
                 if let Some(estimate) = estimate {
                     keep(adaptive, codec, estimate);
@@ -251,16 +253,13 @@ impl Chooser {
 
 impl Adaptive {
     fn new(wanted: &Wanted<'_>, saving_percent: u32, memory: &CodecMemory) -> Result<Self> {
-        let is_fast = matches!(
-            wanted.codec,
-            Compression::Lz4 | Compression::Lz4hc | Compression::Snappy
-        );
+        let is_fast = wanted.codec.is_fast();
         let fast = match is_fast {
             true => None,
             // The dictionary, if there is one, is the slow codec's: readers offer it to both, and LZ4 refers to
             // nothing that was not offered.
             false => Some(Compressor::new(
-                Compression::Lz4,
+                CompressionType::Lz4,
                 &CompressionOptions::default(),
                 wanted.max_per_kb,
             )?),
@@ -270,7 +269,7 @@ impl Adaptive {
         Ok(Self {
             fast,
             slow: wanted.codec,
-            fast_estimate: known(Compression::Lz4).filter(|_| !is_fast),
+            fast_estimate: known(CompressionType::Lz4).filter(|_| !is_fast),
             slow_estimate,
             worth_percent: 100 - u64::from(saving_percent.min(99)),
             // Nothing is known before the first block.
@@ -334,7 +333,7 @@ impl Adaptive {
         if let Some(fast) = &mut self.fast
             && (is_probe || is_trial || !worth)
         {
-            with_fast = WriteCounters::pack(counters, Compression::Lz4, fast, block)?;
+            with_fast = WriteCounters::pack(counters, CompressionType::Lz4, fast, block)?;
             learn(
                 &mut self.fast_estimate,
                 share(with_fast.map(<[u8]>::len), len),
@@ -343,16 +342,16 @@ impl Adaptive {
         }
         Ok(match (with_slow, with_fast) {
             (Some(slow), Some(fast)) if slow.len() as u64 * 100 >= fast.len() as u64 * percent => {
-                Packed::of(Some(fast), Compression::Lz4)
+                Packed::of(Some(fast), CompressionType::Lz4)
             }
             (Some(slow), _) => Packed::of(Some(slow), slow_codec),
-            (None, fast) => Packed::of(fast, Compression::Lz4),
+            (None, fast) => Packed::of(fast, CompressionType::Lz4),
         })
     }
 }
 
 impl<'c> Packed<'c> {
-    fn of(bytes: Option<&'c [u8]>, codec: Compression) -> Self {
+    fn of(bytes: Option<&'c [u8]>, codec: CompressionType) -> Self {
         Self {
             bytes,
             codec,
@@ -366,7 +365,7 @@ impl<'c> Packed<'c> {
         }
         Self {
             bytes: None,
-            codec: Compression::None,
+            codec: CompressionType::None,
             is_bypassed: true,
         }
     }
@@ -384,7 +383,7 @@ impl<'c> Packed<'c> {
             return Ok(Self {
                 bytes,
                 codec,
-                is_bypassed: codec == Compression::None,
+                is_bypassed: codec == CompressionType::None,
             });
         };
         if chooser.skips() {
@@ -443,11 +442,11 @@ mod tests {
         options: CompressionOptions,
         memory: CodecMemory,
         choice: CodecChoice,
-        codec: Compression,
+        codec: CompressionType,
     }
 
     impl Setup {
-        fn new(choice: CodecChoice, codec: Compression) -> Self {
+        fn new(choice: CodecChoice, codec: CompressionType) -> Self {
             Self {
                 options: CompressionOptions::default(),
                 memory: CodecMemory::default(),
@@ -457,7 +456,7 @@ mod tests {
         }
 
         /// Codecs of the blocks of one table, and how many were not tried.
-        fn table(&self, blocks: impl Iterator<Item = Vec<u8>>) -> (Vec<Compression>, usize) {
+        fn table(&self, blocks: impl Iterator<Item = Vec<u8>>) -> (Vec<CompressionType>, usize) {
             let wanted = Wanted {
                 choice: self.choice,
                 codec: self.codec,
@@ -476,7 +475,7 @@ mod tests {
                 bypassed += usize::from(packed.is_bypassed);
                 codecs.push(match packed.bytes {
                     Some(_) => packed.codec,
-                    None => Compression::None,
+                    None => CompressionType::None,
                 });
             }
             if let Some(chooser) = chooser {
@@ -488,37 +487,44 @@ mod tests {
 
     #[test]
     fn without_a_rule_every_block_gets_the_codec_of_the_options() {
-        let setup = Setup::new(CodecChoice::Fixed, Compression::Lz4);
+        let setup = Setup::new(CodecChoice::Fixed, CompressionType::Lz4);
         let (codecs, bypassed) = setup.table((0..40).map(text).chain((0..40).map(noise)));
-        assert!(codecs[..40].iter().all(|c| *c == Compression::Lz4));
-        assert!(codecs[40..].iter().all(|c| *c == Compression::None));
+        assert!(codecs[..40].iter().all(|c| *c == CompressionType::Lz4));
+        assert!(codecs[40..].iter().all(|c| *c == CompressionType::None));
         assert_eq!(bypassed, 0);
     }
 
     #[test]
     fn skipping_stops_where_data_does_not_shrink_and_begins_again_where_it_does() {
-        let mut setup = Setup::new(CodecChoice::Fixed, Compression::Lz4);
+        let mut setup = Setup::new(CodecChoice::Fixed, CompressionType::Lz4);
         setup.options.auto_skip = true;
         let (_, bypassed) = setup.table((0..1000).map(noise));
         assert!((900..1000).contains(&bypassed), "{bypassed}");
         // The next table knows, and finds out within a sample that data has changed.
         let (codecs, bypassed) = setup.table((0..400).map(text));
         assert!((1..200).contains(&bypassed), "{bypassed}");
-        assert!(codecs[300..].iter().all(|c| *c == Compression::Lz4));
+        assert!(codecs[300..].iter().all(|c| *c == CompressionType::Lz4));
     }
 
     #[test]
     fn the_adaptive_rule_takes_the_slow_codec_only_where_it_saves_enough() {
         let eager = CodecChoice::Adaptive { saving_percent: 5 };
-        let (codecs, _) = Setup::new(eager, Compression::Zstd).table((0..200).map(text));
-        let slow = codecs.iter().filter(|c| **c == Compression::Zstd).count();
+        let (codecs, _) = Setup::new(eager, CompressionType::Zstd).table((0..200).map(text));
+        let slow = codecs
+            .iter()
+            .filter(|c| **c == CompressionType::Zstd)
+            .count();
         assert!(slow > 190, "{slow}");
         let reluctant = CodecChoice::Adaptive { saving_percent: 95 };
-        let (codecs, _) = Setup::new(reluctant, Compression::Zstd).table((0..200).map(text));
-        let fast = codecs.iter().filter(|c| **c == Compression::Lz4).count();
+        let (codecs, _) = Setup::new(reluctant, CompressionType::Zstd).table((0..200).map(text));
+        let fast = codecs
+            .iter()
+            .filter(|c| **c == CompressionType::Lz4)
+            .count();
         assert!(fast > 190, "{fast}");
-        let (codecs, bypassed) = Setup::new(eager, Compression::Zstd).table((0..200).map(noise));
-        assert!(codecs.iter().all(|c| *c == Compression::None));
+        let (codecs, bypassed) =
+            Setup::new(eager, CompressionType::Zstd).table((0..200).map(noise));
+        assert!(codecs.iter().all(|c| *c == CompressionType::None));
         assert!(bypassed > 150, "{bypassed}");
     }
 

@@ -57,7 +57,7 @@ pub use collector::{
 };
 pub use filter::{FilterBalance, FilterKind};
 pub use flat::{CuckooOptions, PlainEncoding, PlainOptions, TableFormat};
-pub use format::{Compression, CompressionOptions, Compressor};
+pub use format::{CompressionOptions, Compressor};
 pub use index::IndexType;
 pub use iter::TableIter;
 pub use lookups::{BlockLookup, CachedKind, GetLookup, LookupTap, Lookups, NoteLookup, Sought};

@@ -1,8 +1,8 @@
 //! Counts what writing a table costs, for statistics. Who writes without them pays a branch per block.
 
-use crate::format::{Compression, Compressor};
-use spanlith_base::Result;
+use crate::format::Compressor;
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
+use spanlith_base::{CompressionType, Result};
 use spanlith_env::Clock;
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl WriteCounters {
     /// Returns what a compressor of `codec` makes of a block, counted if anybody does; see [`Compressor::pack`].
     pub(crate) fn pack<'c>(
         counters: Option<&Self>,
-        codec: Compression,
+        codec: CompressionType,
         compressor: &'c mut Compressor,
         (raw, verify): (&[u8], bool),
     ) -> Result<Option<&'c [u8]>> {
@@ -67,9 +67,15 @@ impl WriteCounters {
     }
 
     /// Counts a block of `raw` bytes that went to the file as `packed` bytes of `codec`, or as it is.
-    fn packed(&self, codec: Compression, raw: usize, packed: Option<usize>, began: Option<u64>) {
+    fn packed(
+        &self,
+        codec: CompressionType,
+        raw: usize,
+        packed: Option<usize>,
+        began: Option<u64>,
+    ) {
         let s = &self.statistics;
-        if codec == Compression::None {
+        if codec == CompressionType::None {
             return self.bypassed(raw);
         }
         if let Some(began) = began {

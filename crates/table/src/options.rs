@@ -8,11 +8,11 @@ use crate::flat::TableFormat;
 use crate::index::IndexType;
 use crate::lookups::LookupTap;
 use crate::meter::WriteCounters;
-use crate::{BlockCache, CacheCharges, Compression, CompressionOptions};
+use crate::{BlockCache, CacheCharges, CompressionOptions};
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::slice_transform::ExtractorId;
 use spanlith_base::stats::Statistics;
-use spanlith_base::{Comparator, SliceTransform};
+use spanlith_base::{Comparator, CompressionType, SliceTransform};
 use spanlith_env::{Clock, IoPriority, RateLimiter};
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ pub struct BuilderOptions {
     /// Order of user keys.
     pub comparator: Comparator,
     /// Codec of data blocks, and of the index if enabled.
-    pub compression: Compression,
+    pub compression: CompressionType,
     /// How the codec goes about it.
     pub compression_options: CompressionOptions,
     /// How the codec of each data block is chosen.
@@ -214,7 +214,7 @@ impl Default for BuilderOptions {
             seqno_to_time_mapping: Vec::new(),
             table: TableOptions::default(),
             comparator: Comparator::Bytewise,
-            compression: Compression::None,
+            compression: CompressionType::None,
             codec_choice: CodecChoice::Fixed,
             compression_options: CompressionOptions::default(),
             sample_for_compression: 0,

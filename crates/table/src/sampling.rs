@@ -4,9 +4,9 @@
 //! is. The estimates are for all blocks, each with its trailer, and go into two properties, by RocksDB's rule: if no
 //! block was sampled they are the size without compression.
 
+use crate::CompressionOptions;
 use crate::format::{Compressor, TRAILER_LEN};
-use crate::{Compression, CompressionOptions};
-use spanlith_base::Result;
+use spanlith_base::{CompressionType, Result};
 
 /// Samples the data blocks of one table.
 pub(crate) struct Sampling {
@@ -25,7 +25,7 @@ struct Sampled {
 }
 
 impl Sampled {
-    fn new(codec: Compression) -> Result<Self> {
+    fn new(codec: CompressionType) -> Result<Self> {
         Ok(Self {
             compressor: Compressor::unlimited(codec, &CompressionOptions::default())?,
             bytes: 0,
@@ -54,8 +54,8 @@ impl Sampling {
         Ok(Self {
             one_in,
             random: seed,
-            slow: Sampled::new(Compression::Zstd)?,
-            fast: Sampled::new(Compression::Lz4)?,
+            slow: Sampled::new(CompressionType::Zstd)?,
+            fast: Sampled::new(CompressionType::Lz4)?,
             all: 0,
             sampled: 0,
         })

@@ -3,13 +3,14 @@
 mod common;
 
 use common::{MemFile, build, expected, fixture, open, scan};
+use spanlith_base::CompressionType;
 use spanlith_base::keys::{MAX_SEQUENCE, internal_key, pack_tag, user_key};
 use spanlith_base::{Comparator, ErrorKind, ValueType};
 use spanlith_cache::Policy;
 use spanlith_table::{
-    Block, BlockCache, BuilderOptions, CollectedEntry, CollectorContext, Collectors, Compression,
-    FilterKind, ReadParams, ReaderOptions, TableBuilder, TableIter, TableOptions,
-    TablePropertiesCollector, TablePropertiesCollectorFactory, TableReader,
+    Block, BlockCache, BuilderOptions, CollectedEntry, CollectorContext, Collectors, FilterKind,
+    ReadParams, ReaderOptions, TableBuilder, TableIter, TableOptions, TablePropertiesCollector,
+    TablePropertiesCollectorFactory, TableReader,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -446,7 +447,11 @@ fn collectors_see_every_entry_and_add_properties() {
 #[test]
 fn checks_while_writing_change_no_byte_and_whole_keys_read_the_same() {
     let entries = numbered(500);
-    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+    for compression in [
+        CompressionType::None,
+        CompressionType::Lz4,
+        CompressionType::Zstd,
+    ] {
         let mut options = with_bloom();
         options.compression = compression;
         options.compression_options.max_dict_bytes = 1 << 10;

@@ -4,16 +4,15 @@
 mod common;
 
 use common::{build, fixture, open, scan};
+use spanlith_base::CompressionType;
 use spanlith_base::Result;
 use spanlith_base::keys::{internal_key, pack_tag, split_internal};
-use spanlith_table::{
-    BuilderOptions, Compression, FilterKind, ReadParams, ReaderOptions, TableOptions,
-};
+use spanlith_table::{BuilderOptions, FilterKind, ReadParams, ReaderOptions, TableOptions};
 use std::ops::ControlFlow;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn small(format_version: u32, compression: Compression) -> (Vec<u8>, Entries) {
+fn small(format_version: u32, compression: CompressionType) -> (Vec<u8>, Entries) {
     let entries: Entries = (0..40u64)
         .map(|i| {
             let key = internal_key(format!("key{:04}", i * 3).as_bytes(), pack_tag(i + 1, 1));
@@ -82,8 +81,8 @@ fn read_all(bytes: Vec<u8>, keys: &Entries, verify: bool) -> Result<Entries> {
 
 fn tables() -> Vec<(&'static str, Vec<u8>, Entries)> {
     let abc: Entries = common::expected("abc.tsv");
-    let (five, five_entries) = small(5, Compression::Lz4);
-    let (seven, seven_entries) = small(7, Compression::None);
+    let (five, five_entries) = small(5, CompressionType::Lz4);
+    let (seven, seven_entries) = small(7, CompressionType::None);
     vec![
         ("r78-v5-abc", fixture("r78-v5-abc.sst"), abc.clone()),
         ("r118-v7-abc", fixture("r118-v7-abc.sst"), abc),
@@ -185,7 +184,7 @@ fn a_mismatch_reads_as_rocksdb_prints_it() {
 
 #[test]
 fn a_damaged_filter_is_ignored_and_reported_by_verification() {
-    let (bytes, entries) = small(7, Compression::None);
+    let (bytes, entries) = small(7, CompressionType::None);
     let intact = open(bytes.clone(), ReaderOptions::default()).unwrap();
     assert!(intact.has_filter());
     let dump = intact.dump().unwrap();

@@ -428,7 +428,7 @@ fn a_dictionary_changes_neither_hash_index_nor_partitions() {
                 o.table.index_type = index_type;
                 o.table.decouple_partitioned_filters = decoupled;
                 o.prefix_extractor = Some(FOUR);
-                o.compression = spanlith_table::Compression::Lz4;
+                o.compression = spanlith_base::CompressionType::Lz4;
                 o.compression_options.max_dict_bytes = dictionary;
                 o.compression_options.max_dict_buffer_bytes = limit;
                 open(build(o, &grouped()), prefix_options(Some(FOUR))).unwrap()

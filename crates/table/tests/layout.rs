@@ -3,12 +3,11 @@
 mod common;
 
 use common::{ReadFile, build};
+use spanlith_base::CompressionType;
 use spanlith_base::Result;
 use spanlith_base::keys::{internal_key, pack_tag};
 use spanlith_env::RandomAccessFile;
-use spanlith_table::{
-    BuilderOptions, Compression, ReadParams, ReaderOptions, TableOptions, TableReader,
-};
+use spanlith_table::{BuilderOptions, ReadParams, ReaderOptions, TableOptions, TableReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +20,7 @@ fn entries(n: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn plain(table: TableOptions) -> BuilderOptions {
     BuilderOptions {
         table,
-        compression: Compression::None,
+        compression: CompressionType::None,
         ..BuilderOptions::default()
     }
 }

@@ -4,14 +4,15 @@
 mod common;
 
 use common::{Random, build, open};
+use spanlith_base::CompressionType;
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::keys::{
     MAX_SEQUENCE, internal_key, pack_tag, seek_tag, split_internal, user_key,
 };
 use spanlith_base::{Comparator, SliceTransform, UserComparator};
 use spanlith_table::{
-    BlockCache, BuilderOptions, Compression, FilterKind, IndexShortening, IndexType, ReadParams,
-    ReaderOptions, TableGet, TableOptions, TableReader,
+    BlockCache, BuilderOptions, FilterKind, IndexShortening, IndexType, ReadParams, ReaderOptions,
+    TableGet, TableOptions, TableReader,
 };
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -129,7 +130,7 @@ fn random_options(random: &mut Random, cmp: &Comparator) -> BuilderOptions {
             ..TableOptions::default()
         },
         comparator: cmp.clone(),
-        compression: [Compression::None, Compression::Lz4][random.below(2) as usize],
+        compression: [CompressionType::None, CompressionType::Lz4][random.below(2) as usize],
         ..BuilderOptions::default()
     }
 }

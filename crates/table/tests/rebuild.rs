@@ -8,10 +8,11 @@ mod common;
 
 use common::{build, expected, fixture, open};
 use spanlith_base::Comparator;
+use spanlith_base::CompressionType;
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_table::{
-    BuilderOptions, CommonPrefix, Compression, FilterKind, IndexShortening, ReaderOptions,
-    TableDump, TableOptions, TableReader,
+    BuilderOptions, CommonPrefix, FilterKind, IndexShortening, ReaderOptions, TableDump,
+    TableOptions, TableReader,
 };
 use std::sync::Arc;
 
@@ -47,8 +48,8 @@ fn options_of(reader: &Arc<TableReader>) -> BuilderOptions {
         },
         comparator: reader.options().comparator.clone(),
         compression: match p.compression_name.as_str() {
-            ";;" | "NoCompression" => Compression::None,
-            _ => Compression::Lz4,
+            ";;" | "NoCompression" => CompressionType::None,
+            _ => CompressionType::Lz4,
         },
         compression_options: Default::default(),
         column_family_id: p.column_family_id as u32,
@@ -373,7 +374,7 @@ fn a_table_whose_zstd_dictionary_was_not_trained_is_rebuilt_byte_for_byte() {
     let entries = common::scan(&reader).unwrap();
     assert_eq!(entries.len(), 400);
     let mut options = options_of(&reader);
-    options.compression = Compression::Zstd;
+    options.compression = CompressionType::Zstd;
     options.target_file_size = 64 << 20;
     let codec = &mut options.compression_options;
     (codec.max_dict_bytes, codec.zstd_max_train_bytes) = (2048, 16 << 10);

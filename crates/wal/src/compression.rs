@@ -17,7 +17,7 @@
 )]
 
 use crate::record::BLOCK_SIZE;
-use spanlith_base::{Error, Result};
+use spanlith_base::{CompressionType, Error, Result};
 use zstd_safe::zstd_sys::ZSTD_EndDirective::ZSTD_e_end;
 use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
@@ -26,17 +26,7 @@ use zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, ResetDi
 const WINDOW_LOG_MAX: u32 = 25;
 
 /// Number of ZSTD among RocksDB's compression types, as in the record that names the codec.
-pub const ZSTD_TYPE: u32 = 7;
-
-/// How the data records of a log are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogCompression {
-    /// Not at all.
-    #[default]
-    None,
-    /// ZSTD at its default level.
-    Zstd,
-}
+pub const ZSTD_TYPE: u32 = CompressionType::Zstd.as_byte() as u32;
 
 fn failed(code: usize) -> Error {
     Error::corruption("error compressing record").with("codec", zstd_safe::get_error_name(code))

@@ -10,14 +10,14 @@
 //!
 //! Invariants and threads: as [`crate::writer`], which owns the framer.
 
-use crate::compression::{Compressor, LogCompression, ZSTD_TYPE};
+use crate::compression::{Compressor, ZSTD_TYPE};
 use crate::record::{
     BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, RECYCLABLE_HEADER_SIZE,
     SET_COMPRESSION_TYPE, TYPE_OFFSET, recyclable_type,
 };
 use crate::writer::{APPEND_LIMIT, LogOptions};
-use spanlith_base::Result;
 use spanlith_base::checksum::{crc32c, mask};
+use spanlith_base::{CompressionType, Result};
 use spanlith_env::WritableFile;
 
 /// State of a log that is not of the plain form.
@@ -40,8 +40,9 @@ impl Framer {
             block_offset,
             number: options.recyclable.then_some(log_number as u32),
             compressor: match options.compression {
-                LogCompression::None => None,
-                LogCompression::Zstd => Some(Compressor::new()?),
+                CompressionType::None => None,
+                CompressionType::Zstd => Some(Compressor::new()?),
+                other => return Err(other.unwritable()),
             },
             buffer_size: options.buffer_size,
             out: Vec::new(),

@@ -30,7 +30,6 @@ pub use batch::{
     verify_checksums,
 };
 pub use batch_iter::{BatchIter, BatchOp, PrepareKind};
-pub use compression::LogCompression;
 pub use entry::{ENTRY_OVERHEAD_MAX, batch_header, push_entry, push_entry_head};
 pub use mem_logs::MemLogs;
 pub use reader::{COMPRESSED_RECORD_MAX, CorruptionKind, LogReader, ReadEvent};

@@ -179,7 +179,8 @@ pub fn is_whole_but_for_length(rest: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LogCompression, LogOptions, LogWriter};
+    use crate::{LogOptions, LogWriter};
+    use spanlith_base::CompressionType;
     use spanlith_env::{FileSystem, IoActivity, MemFs};
     use std::path::Path;
 
@@ -246,7 +247,7 @@ mod tests {
         let (fs, starts) = log(
             &[40, 41],
             LogOptions {
-                compression: LogCompression::Zstd,
+                compression: CompressionType::Zstd,
                 ..LogOptions::default()
             },
         );

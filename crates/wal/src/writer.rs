@@ -15,14 +15,13 @@
 //! syncs on its own, never reorders. What is not the legacy form stands in [`crate::framer`], behind
 //! one branch.
 
-use crate::compression::LogCompression;
 use crate::framer::{Framer, push_metadata, seal};
 use crate::record::{
     BLOCK_SIZE, FIRST, FULL, HEADER_SIZE, LAST, MIDDLE, PREDECESSOR_WAL_INFO, TIMESTAMP_SIZE,
     TYPE_OFFSET,
 };
 use spanlith_base::checksum::{crc32c, crc32c_append, mask};
-use spanlith_base::{Error, Result};
+use spanlith_base::{CompressionType, Error, Result};
 use spanlith_env::{SyncUnderWay, WritableFile};
 use std::collections::BTreeSet;
 
@@ -41,8 +40,8 @@ pub struct LogOptions {
     /// Put the log number into every record, so that the file may hold bytes of an earlier log
     /// after its end.
     pub recyclable: bool,
-    /// Compress data records. Only for a log that starts empty.
-    pub compression: LogCompression,
+    /// Codec of data records, of those that [`CompressionType::suits_logs`]. Only for a log that starts empty.
+    pub compression: CompressionType,
     /// Keep records in memory until [`LogWriter::flush`] or [`LogWriter::sync`], or until so many
     /// bytes have gathered; 0 hands every record over at once.
     pub buffer_size: usize,
@@ -93,7 +92,8 @@ impl LogWriter {
     /// Writes a log of the given form to `file`, from its present end on.
     ///
     /// # Errors
-    /// Those of the file; `InvalidArgument` for compression in a log that holds records already.
+    /// Those of the file; `InvalidArgument` for compression in a log that holds records already,
+    /// `NotSupported` for a codec that does not suit logs.
     pub fn new_with(
         file: Box<dyn WritableFile>,
         log_number: u64,
@@ -103,7 +103,7 @@ impl LogWriter {
         if options == LogOptions::default() {
             return Ok(log);
         }
-        if options.compression != LogCompression::None && !log.file.is_empty() {
+        if options.compression != CompressionType::None && !log.file.is_empty() {
             return Err(Error::invalid_argument(
                 "compression begins with the first record of a log",
             ));

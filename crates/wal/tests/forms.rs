@@ -2,15 +2,16 @@
 
 mod support;
 
+use spanlith_base::CompressionType;
 use spanlith_testkit::{Rng, seed, test_name};
 use spanlith_wal::record::{BLOCK_SIZE, RECYCLABLE_HEADER_SIZE};
-use spanlith_wal::{CorruptionKind, LogCompression, LogOptions, LogReader, ReadEvent};
+use spanlith_wal::{CorruptionKind, LogOptions, LogReader, ReadEvent};
 use support::{MemFile, Source, events, records};
 
 fn forms() -> impl Iterator<Item = LogOptions> + Clone {
     (0..8).map(|n| LogOptions {
         recyclable: n & 1 != 0,
-        compression: [LogCompression::None, LogCompression::Zstd][n / 2 % 2],
+        compression: [CompressionType::None, CompressionType::Zstd][n / 2 % 2],
         buffer_size: [0, 5000][n / 4],
     })
 }
@@ -143,7 +144,7 @@ fn the_new_records_of_a_recycled_file_come_back_and_the_old_ones_do_not() {
 #[test]
 fn compression_begins_with_the_first_record_and_is_named_once() {
     let form = LogOptions {
-        compression: LogCompression::Zstd,
+        compression: CompressionType::Zstd,
         ..LogOptions::default()
     };
     let file = MemFile::default();

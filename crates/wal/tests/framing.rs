@@ -2,11 +2,12 @@
 
 mod support;
 
+use spanlith_base::CompressionType;
 use spanlith_base::checksum::{crc32c, mask};
 use spanlith_env::{FileSystem, IoActivity, MemFs};
 use spanlith_testkit::{Rng, seed, test_name};
 use spanlith_wal::record::{BLOCK_SIZE, HEADER_SIZE};
-use spanlith_wal::{CorruptionKind, LogCompression, LogOptions, LogReader, LogWriter, ReadEvent};
+use spanlith_wal::{CorruptionKind, LogOptions, LogReader, LogWriter, ReadEvent};
 use std::path::Path;
 use support::{MemFile, Source, events, records};
 
@@ -478,7 +479,7 @@ fn a_log_that_is_read_while_it_grows_gives_every_record_once_wherever_it_was_cut
             ..LogOptions::default()
         },
         LogOptions {
-            compression: LogCompression::Zstd,
+            compression: CompressionType::Zstd,
             ..LogOptions::default()
         },
     ];

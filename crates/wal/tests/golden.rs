@@ -2,11 +2,10 @@
 
 mod support;
 
+use spanlith_base::CompressionType;
 use spanlith_testkit::{fixtures_dir, unhex};
 use spanlith_wal::record::{SET_COMPRESSION_TYPE, is_recyclable};
-use spanlith_wal::{
-    BatchIter, BatchOp, LogCompression, LogOptions, LogReader, ReadEvent, WriteBatch,
-};
+use spanlith_wal::{BatchIter, BatchOp, LogOptions, LogReader, ReadEvent, WriteBatch};
 use std::path::{Path, PathBuf};
 use support::{Found, MemFile, Source, events, records};
 
@@ -136,12 +135,12 @@ fn every_log_of_the_golden_databases_is_read_and_written_again_byte_for_byte() {
         let options = LogOptions {
             recyclable: bytes.get(6).is_some_and(|t| is_recyclable(*t)),
             compression: match bytes.get(6) {
-                Some(&SET_COMPRESSION_TYPE) => LogCompression::Zstd,
-                _ => LogCompression::None,
+                Some(&SET_COMPRESSION_TYPE) => CompressionType::Zstd,
+                _ => CompressionType::None,
             },
             buffer_size: 0,
         };
-        compressed += u32::from(options.compression == LogCompression::Zstd);
+        compressed += u32::from(options.compression == CompressionType::Zstd);
         let again = MemFile::default();
         let mut writer = again.writer_with(number, options);
         let mut reader = LogReader::new(Source::boxed(bytes.clone()), number);

@@ -18,6 +18,7 @@ use crate::fail;
 use crate::os_text::complain;
 use args::Args;
 use spanlith::{Cf, Error};
+use spanlith_base::CompressionType;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,18 +31,6 @@ const ABSENT: [&str; 3] = [
     "unsafe_remove_sst_file",
     "update_manifest",
     "change_compaction_style",
-];
-
-/// Codecs by their names here and in options.
-const CODECS: [(&str, &str); 8] = [
-    ("no", "kNoCompression"),
-    ("snappy", "kSnappyCompression"),
-    ("zlib", "kZlibCompression"),
-    ("bzip2", "kBZip2Compression"),
-    ("lz4", "kLZ4Compression"),
-    ("lz4hc", "kLZ4HCCompression"),
-    ("xpress", "kXpressCompression"),
-    ("zstd", "kZSTD"),
 ];
 
 const HELP: &str = "\
@@ -344,17 +333,21 @@ impl Ldb {
     }
 
     /// The codec that the command line names.
-    fn compression(&self) -> Result<Option<&'static str>, Stop> {
+    fn compression(&self) -> Result<Option<CompressionType>, Stop> {
         self.codec_of("compression_type")
     }
 
     /// The codec that an option of the command line names.
-    fn codec_of(&self, option: &str) -> Result<Option<&'static str>, Stop> {
+    fn codec_of(&self, option: &str) -> Result<Option<CompressionType>, Stop> {
         let Some(text) = self.args.option(option) else {
             return Ok(None);
         };
-        match CODECS.iter().find(|c| c.0 == text) {
-            Some(codec) => Ok(Some(codec.1)),
+        let found = CompressionType::offered().find(|(short, codec)| match codec {
+            CompressionType::None => text == "no",
+            _ => text == *short,
+        });
+        match found {
+            Some((_, codec)) => Ok(Some(codec)),
             None => Err(Stop::failed(format!(
                 "Unknown compression algorithm: {text}"
             ))),

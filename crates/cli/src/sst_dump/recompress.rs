@@ -3,10 +3,12 @@
 //! The table is built anew in memory, once per codec and level.
 
 use super::{Outcome, say};
+use spanlith_base::CompressionType;
+use spanlith_base::compression::DEFAULT_LEVEL;
 use spanlith_base::keys::internal_key;
 use spanlith_env::{FileSystem, IoActivity, MemFs};
 use spanlith_table::{
-    BuilderOptions, Compression, CompressionOptions, TableBuilder, TableProperties, TableReader,
+    BuilderOptions, CompressionOptions, TableBuilder, TableProperties, TableReader,
 };
 use std::io::Write;
 use std::path::Path;
@@ -15,18 +17,6 @@ use std::time::Instant;
 
 /// Block size if none is given.
 const BLOCK_SIZE: u64 = 16_384;
-/// "The codec's own level".
-const DEFAULT_LEVEL: i32 = 32_767;
-
-const NAMES: [(&str, Compression); 7] = [
-    ("kNoCompression", Compression::None),
-    ("kSnappyCompression", Compression::Snappy),
-    ("kZlibCompression", Compression::Zlib),
-    ("kBZip2Compression", Compression::Bzip2),
-    ("kLZ4Compression", Compression::Lz4),
-    ("kLZ4HCCompression", Compression::Lz4hc),
-    ("kZSTD", Compression::Zstd),
-];
 
 /// Prints a line per codec and level.
 pub fn run(
@@ -36,11 +26,11 @@ pub fn run(
     (from, to): (Option<i32>, Option<i32>),
     out: &mut dyn Write,
 ) -> Outcome<()> {
-    let chosen: Vec<(&str, Compression)> = match codecs.is_empty() {
-        true => NAMES.to_vec(),
+    let chosen: Vec<CompressionType> = match codecs.is_empty() {
+        true => CompressionType::written().collect(),
         false => {
             let find = |name: &String| {
-                let found = NAMES.iter().find(|n| n.0 == name).copied();
+                let found = CompressionType::from_name(name).filter(|t| t.is_written());
                 found.ok_or_else(|| format!("{name} is not a valid CompressionType"))
             };
             codecs.iter().map(find).collect::<Outcome<_>>()?
@@ -57,8 +47,8 @@ pub fn run(
     };
     let block_size = block_size.unwrap_or(BLOCK_SIZE);
     writeln!(out, "Block Size: {block_size}").map_err(say)?;
-    for (name, codec) in chosen {
-        writeln!(out, "Compression: {name:<24}").map_err(say)?;
+    for codec in chosen {
+        writeln!(out, "Compression: {:<24}", codec.name()).map_err(say)?;
         for level in levels.clone() {
             let start = Instant::now();
             let p = build(reader, codec, level, block_size).map_err(say)?;
@@ -89,7 +79,7 @@ pub fn run(
 /// The table with another codec: its size and properties.
 fn build(
     reader: &Arc<TableReader>,
-    codec: Compression,
+    codec: CompressionType,
     level: i32,
     block_size: u64,
 ) -> spanlith::Result<(u64, TableProperties)> {

@@ -3,10 +3,10 @@
 use crate::dump::open_table;
 use crate::ldb::args::upper;
 use spanlith::blob::BlobIndex;
+use spanlith_base::CompressionType;
 use spanlith_base::ValueType;
 use spanlith_base::checksum::xxh3_128;
 use spanlith_base::keys::{split_internal, tag_sequence, tag_type};
-use spanlith_table::format::CompressionType;
 use spanlith_table::{TableProperties, TableReader};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -67,13 +67,13 @@ fn blob_text(value: &[u8], hex: bool) -> Option<String> {
             return Some(format!("[inlined blob] value:{value} exp:{at}"));
         }
     };
-    let codec = CompressionType::from_byte(pointer.compression)?;
+    let codec = CompressionType::from_stored_byte(pointer.compression)?;
     let mut out = format!(
         "{kind} file:{} offset:{} size:{} compression: {}",
         pointer.file,
         pointer.offset,
         pointer.size,
-        codec.name()
+        codec.word()
     );
     if let Some(at) = expiration {
         out.push_str(&format!(" exp:{at}"));

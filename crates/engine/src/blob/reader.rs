@@ -8,12 +8,12 @@ use super::format::{
     BlobFooter, BlobHeader, BlobRecordHeader, FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN, blob_crc,
 };
 use super::index::BlobPointer;
+use spanlith_base::CompressionType;
 use spanlith_base::perf::{self, PerfCounter};
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_base::{Error, Pinned, Result};
 use spanlith_env::RandomAccessFile;
-use spanlith_table::Compression;
-use spanlith_table::format::{CompressionType, decompress};
+use spanlith_table::format::decompress;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub enum ExpectedFamily {
 pub struct BlobFileReader {
     file: Arc<dyn RandomAccessFile>,
     compression: u8,
-    codec: Compression,
+    codec: CompressionType,
     blobs: u64,
     statistics: Option<Arc<Statistics>>,
 }
@@ -69,7 +69,7 @@ impl BlobFileReader {
         if footer.expiration != (0, 0) {
             return Err(Error::corruption("Unexpected TTL blob file"));
         }
-        let codec = CompressionType::from_byte(header.compression)
+        let codec = CompressionType::from_stored_byte(header.compression)
             .ok_or_else(|| {
                 Error::corruption("Unknown compression type of blob file")
                     .with("type", header.compression)
@@ -222,7 +222,7 @@ impl BlobFileReader {
         extent: Extent,
         bytes: &mut Vec<u8>,
     ) -> Result<()> {
-        if self.codec == Compression::None {
+        if self.codec == CompressionType::None {
             self.verify(user_key, pointer, extent, bytes)?;
             bytes.drain(..extent.head);
             return Ok(());
@@ -249,7 +249,7 @@ impl BlobFileReader {
         let stored = bytes.get(extent.head..).unwrap_or_default();
         give_back(out, stored.len());
         out.clear();
-        if self.codec == Compression::None {
+        if self.codec == CompressionType::None {
             out.extend_from_slice(stored);
             return Ok(());
         }

@@ -6,7 +6,7 @@
 
 use super::compactor::Compactor;
 use super::job::CompactionJob;
-use crate::core::{DbState, Family, Lsm, settle_move, supported_codec};
+use crate::core::{DbState, Family, Lsm, settle_move};
 use crate::listener::CompactionInfo;
 use crate::options::{CompressionType, Temperature};
 use crate::picker::{NamedFiles, files_within, pick_files};
@@ -84,7 +84,10 @@ impl Compactor<'_> {
             }
             (Some(id), _) => id,
         };
-        let codec = options.compression.map(supported_codec).transpose()?;
+        let codec = options
+            .compression
+            .map(CompressionType::for_writing)
+            .transpose()?;
         let job = {
             let mut state = lsm.state.lock();
             if state.ends() {

@@ -364,7 +364,7 @@ impl Reporter {
             num_input_records: n.entries_read,
             num_output_records: work.entries_out - done.entries_above,
             num_subcompactions: done.parts,
-            output_compression: plan.compression.name(),
+            output_compression: plan.compression.word(),
             single_deletes: (0, 0),
             lsm_state: &lsm_state,
             proximal: plan.proximal.as_ref().map(|_| events::ProximalNumbers {

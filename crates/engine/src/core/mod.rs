@@ -131,7 +131,7 @@ pub(crate) use schedule::panicked;
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
     blob_compression_options, bottommost_compression_options, codec_choice, compression_options,
-    level_options, reader_options, supported_codec, table_options, table_read_options,
+    level_options, reader_options, table_options, table_read_options,
 };
 pub(crate) use stall::{Throttle, ThrottleSettings};
 pub(crate) use state::{

@@ -11,32 +11,15 @@ use crate::version::{
     BlobBudget, FilePaths, ForcedBlobGc, LevelOptions, TableIo, TableReadOptions,
 };
 use spanlith_base::checksum::ChecksumKind;
-use spanlith_base::{Error, Result};
 use spanlith_table::{
-    AutoReadahead, CodecChoice, CodecMemory, CommonPrefix, Compression,
+    AutoReadahead, CodecChoice, CodecMemory, CommonPrefix,
     CompressionOptions as TableCompressionOptions, FilterBalance, FilterKind, IndexShortening,
     IndexType as TableIndexType, ReaderOptions, TableOptions,
 };
 
 /// The codec of a supported compression type; others were refused before.
-fn codec(t: CompressionType) -> Compression {
-    let byte = t.as_byte();
-    let mut all = Compression::ALL.into_iter();
-    all.find(|codec| codec.as_byte() == byte)
-        .unwrap_or_default()
-}
-
-/// As [`codec`], of a type that nobody has checked.
-///
-/// # Errors
-/// `NotSupported` for one this build does not write.
-pub(crate) fn supported_codec(t: CompressionType) -> Result<Compression> {
-    match codec(t) {
-        Compression::None if t != CompressionType::None => {
-            Err(Error::not_supported(format!("compression {t}")))
-        }
-        codec => Ok(codec),
-    }
+fn codec(t: CompressionType) -> CompressionType {
+    t.for_writing().unwrap_or_default()
 }
 
 /// How codecs of new tables go about it.

@@ -116,7 +116,7 @@ impl Reporter {
         let sealed = n.family.superversion.load().imm.len() as u64;
         self.log().flush_finished(&FlushFinished {
             job: n.job,
-            output_compression: compression.name(),
+            output_compression: compression.word(),
             lsm_state: &lsm_state,
             immutable_memtables: sealed,
         });

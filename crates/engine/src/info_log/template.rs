@@ -2,6 +2,7 @@
 //! true and false; `{name.member}` a member of a nested one; after `|` stands another form, after `@`
 //! what no option holds. Taken apart once, since every open writes some three hundred of their lines.
 
+use crate::options::CompressionType;
 use crate::options::table::{OptionRow, OptionTable};
 
 /// Options that are shown with six decimals.
@@ -172,13 +173,11 @@ fn push_shown<T>(out: &mut String, field: &Field<T>, value: &str) {
 
 /// RocksDB's short word for a codec: `kZSTD` is `ZSTD`, `kNoCompression` stays what it says.
 pub(super) fn codec_word(name: &str) -> &str {
-    match name {
-        "kNoCompression" => "NoCompression",
-        "kDisableCompressionOption" => "Disabled",
-        other => {
-            let word = other.strip_prefix('k').unwrap_or(other);
-            word.strip_suffix("Compression").unwrap_or(word)
-        }
+    match CompressionType::from_name(name) {
+        Some(CompressionType::Disable) => "Disabled",
+        // A codec of the user's has its byte in the name only.
+        Some(CompressionType::Custom(_)) | None => name.strip_prefix('k').unwrap_or(name),
+        Some(known) => known.word(),
     }
 }
 
@@ -192,7 +191,7 @@ fn member<'n>(nested: &'n str, name: &str) -> &'n str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{CfOptions, CompressionType};
+    use crate::options::CfOptions;
 
     #[test]
     fn values_stand_in_the_words_that_rocksdb_logs() {

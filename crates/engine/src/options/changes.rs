@@ -413,8 +413,7 @@ impl CfOptions {
             ));
         }
         let blobs = match self.blob_compression_type {
-            CompressionType::Xpress => Some("Xpress"),
-            CompressionType::Disable => Some("DisableOption"),
+            absent @ (CompressionType::Xpress | CompressionType::Disable) => Some(absent.word()),
             _ => None,
         };
         if let Some(name) = blobs {

@@ -1,6 +1,7 @@
 //! Enumerations of options, with RocksDB's names and numbers.
 
 use super::values::{OptionValue, ValueError};
+pub use spanlith_base::CompressionType;
 use spanlith_base::checksum::ChecksumKind;
 
 macro_rules! option_enum {
@@ -289,95 +290,13 @@ impl ChecksumType {
     }
 }
 
-/// Compression of blocks, blobs or log records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "names of codecs")]
-pub enum CompressionType {
-    #[default]
-    None,
-    Snappy,
-    Zlib,
-    Bzip2,
-    Lz4,
-    Lz4Hc,
-    Xpress,
-    Zstd,
-    /// Zstd before its format was final; 7.8 only.
-    ZstdNotFinal,
-    /// A codec of the user's, 0x80 to 0xFE.
-    Custom(u8),
-    /// "As the other levels", for `bottommost_compression`.
-    Disable,
-}
-
-impl CompressionType {
-    const NAMED: &'static [(Self, u8, &'static str)] = &[
-        (Self::None, 0, "kNoCompression"),
-        (Self::Snappy, 1, "kSnappyCompression"),
-        (Self::Zlib, 2, "kZlibCompression"),
-        (Self::Bzip2, 3, "kBZip2Compression"),
-        (Self::Lz4, 4, "kLZ4Compression"),
-        (Self::Lz4Hc, 5, "kLZ4HCCompression"),
-        (Self::Xpress, 6, "kXpressCompression"),
-        (Self::Zstd, 7, "kZSTD"),
-        (Self::ZstdNotFinal, 0x40, "kZSTDNotFinalCompression"),
-        (Self::Disable, 0xff, "kDisableCompressionOption"),
-    ];
-
-    /// The byte in block trailers and the C API.
-    pub fn as_byte(self) -> u8 {
-        match self {
-            Self::Custom(n) => n,
-            other => Self::NAMED
-                .iter()
-                .find(|(v, ..)| *v == other)
-                .map_or(0, |(_, n, _)| *n),
-        }
-    }
-
-    /// From the byte.
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        match Self::NAMED.iter().find(|(_, n, _)| *n == byte) {
-            Some((v, ..)) => Some(*v),
-            None => (0x80..0xff).contains(&byte).then_some(Self::Custom(byte)),
-        }
-    }
-
-    /// RocksDB's name.
-    pub fn name(self) -> String {
-        match self {
-            Self::Custom(n) => format!("kCustomCompression{n:02X}"),
-            other => Self::NAMED
-                .iter()
-                .find(|(v, ..)| *v == other)
-                .map_or_else(String::new, |(.., name)| (*name).to_string()),
-        }
-    }
-}
-
-impl std::fmt::Display for CompressionType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.name())
-    }
-}
-
 impl OptionValue for CompressionType {
     fn print(&self) -> String {
         self.name()
     }
 
     fn parse_into(&mut self, text: &str) -> Result<(), ValueError> {
-        let custom = || {
-            let digits = text.strip_prefix("kCustomCompression")?;
-            let byte = u8::from_str_radix(digits, 16).ok()?;
-            Self::from_byte(byte).filter(|c| *c == Self::Custom(byte))
-        };
-        *self = match Self::NAMED.iter().find(|(.., name)| *name == text) {
-            Some((v, ..)) => *v,
-            None => custom().ok_or_else(|| {
-                ValueError::Enum(Self::NAMED.iter().map(|(.., name)| *name).collect())
-            })?,
-        };
+        *self = Self::from_name(text).ok_or_else(|| ValueError::Enum(Self::names().collect()))?;
         Ok(())
     }
 }

@@ -52,10 +52,7 @@ pub fn sanitize_db(db: &mut DbOptions, open_files_max: Option<u64>) -> Vec<Strin
     if db.delayed_write_rate == 0 {
         db.delayed_write_rate = 16 << 20;
     }
-    if !matches!(
-        db.wal_compression,
-        CompressionType::None | CompressionType::Zstd
-    ) {
+    if !db.wal_compression.suits_logs() {
         notes.push(format!(
             "wal_compression changed from {} to none",
             db.wal_compression

@@ -396,23 +396,6 @@ fn db_value(db: &DbOptions, name: &str) -> bool {
     }
 }
 
-fn has_codec(codec: CompressionType) -> bool {
-    !matches!(
-        codec,
-        CompressionType::Xpress
-            | CompressionType::ZstdNotFinal
-            | CompressionType::Custom(_)
-            | CompressionType::Disable
-    )
-}
-
-/// Returns whether some table may be written with the codec.
-fn may_use(cf: &CfOptions, wanted: impl Fn(CompressionType) -> bool) -> bool {
-    wanted(cf.compression)
-        || wanted(cf.bottommost_compression)
-        || cf.compression_per_level.iter().any(|c| wanted(*c))
-}
-
 /// Aligned blocks are not compressed. RocksDB says so when a database is opened; to a change of options only when the
 /// next flush fails and with it all writes, so that a change is refused here.
 fn check_alignment(cf: &CfOptions, table: &BlockBasedTableOptions) -> Result<()> {
@@ -444,7 +427,7 @@ fn refused_codec(cf: &CfOptions, name: &str) -> String {
             .compression_per_level
             .iter()
             .copied()
-            .find(|c| !has_codec(*c))
+            .find(|c| !c.is_written())
             .unwrap_or_default()
             .to_string(),
     }
@@ -453,9 +436,10 @@ fn refused_codec(cf: &CfOptions, name: &str) -> String {
 /// Returns whether the codecs of a family honour the options; what only changes ratio or speed they may
 /// ignore.
 fn codecs_honour(cf: &CfOptions, o: &CompressionOptions) -> bool {
-    let zlib = may_use(cf, |c| c == CompressionType::Zlib);
-    let zlib_level = matches!(o.level, -1..=9 | 32767);
-    !zlib || zlib_level
+    let takes = |codec: CompressionType| codec.takes_level(o.level);
+    takes(cf.compression)
+        && takes(cf.bottommost_compression)
+        && cf.compression_per_level.iter().copied().all(takes)
 }
 
 /// Values of family options, other than defaults, that are honoured.
@@ -486,13 +470,13 @@ fn cf_value(cf: &CfOptions, name: &str) -> bool {
             super::objects::is_null(&cf.prefix_extractor)
                 || SliceTransform::from_text(&cf.prefix_extractor).is_some()
         }
-        "compression" => has_codec(cf.compression),
+        "compression" => cf.compression.is_written(),
         "bottommost_compression" => {
-            has_codec(cf.bottommost_compression)
+            cf.bottommost_compression.is_written()
                 || cf.bottommost_compression == CompressionType::Disable
         }
-        "blob_compression_type" => has_codec(cf.blob_compression_type),
-        "compression_per_level" => cf.compression_per_level.iter().all(|c| has_codec(*c)),
+        "blob_compression_type" => cf.blob_compression_type.is_written(),
+        "compression_per_level" => cf.compression_per_level.iter().all(|c| c.is_written()),
         "compression_opts" => codecs_honour(cf, &cf.compression_opts),
         "bottommost_compression_opts" => {
             let own = &cf.bottommost_compression_opts;

@@ -17,16 +17,16 @@ use crate::blob::{
     BlobFileReader, BlobFileWriter, BlobIndex, BlobPointer, BlobRead, ExpectedFamily,
     RECORD_HEADER_LEN, ReadAheadFile,
 };
-use crate::core::{Family, FamilySettings, Lsm, SizeTally, supported_codec};
+use crate::core::{Family, FamilySettings, Lsm, SizeTally};
 use crate::options::{KvsepMode, KvsepRanges, PrepopulateBlobCache};
 use crate::picker::BlobFileSet;
 use crate::version::edit::{BlobFileAddition, BlobFileGarbage};
 use crate::version::{FileChecksum, Version};
+use spanlith_base::CompressionType;
 use spanlith_base::stats::Ticker;
 use spanlith_base::wide_columns::{ColumnKind, WideColumn, WideColumns, encode_sorted};
 use spanlith_base::{Comparator, Error, FileNumber, Pinned, Result, ValueType, keys};
 use spanlith_env::IoActivity;
-use spanlith_table::Compression;
 use spanlith_table::format::Compressor;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct Separation {
     /// Sizes by ranges of keys, if there are any.
     ranges: Option<(KvsepRanges, Comparator)>,
     file_size: u64,
-    codec: Compression,
+    codec: CompressionType,
     compressor: Option<Compressor>,
     /// New values go into the blob cache (`prepopulate_blob_cache`).
     warms_cache: bool,
@@ -161,7 +161,7 @@ impl<'a> ValueSink<'a> {
         let starts = usize::try_from(o.blob_file_starting_level).unwrap_or(0);
         let mut separation = None;
         if o.enable_blob_files && level >= starts {
-            let codec = supported_codec(o.blob_compression_type)?;
+            let codec = o.blob_compression_type.for_writing()?;
             let options = crate::core::blob_compression_options(o);
             separation = Some(Separation {
                 min_size: match is_adaptive {
@@ -176,7 +176,7 @@ impl<'a> ValueSink<'a> {
                 },
                 codec,
                 compressor: match codec {
-                    Compression::None => None,
+                    CompressionType::None => None,
                     codec => Some(Compressor::unlimited(codec, &options)?),
                 },
                 warms_cache: activity == IoActivity::Flush

@@ -9,10 +9,11 @@ use crate::core::{
 };
 use crate::filter::TableCreation;
 use crate::version::{BLOB_REFS, FileChecksum, FileSum, IoTimes, NewFile};
+use spanlith_base::CompressionType;
 use spanlith_base::range_del::OutputTombstone;
 use spanlith_base::{Comparator, Error, Result};
 use spanlith_env::IoActivity;
-use spanlith_table::{BuilderOptions, Compression, TableBuilder, TableFormat};
+use spanlith_table::{BuilderOptions, TableBuilder, TableFormat};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -198,7 +199,7 @@ pub(crate) fn builder_options(
     family: &Family,
     settings: &FamilySettings,
     number: u64,
-    compression: Compression,
+    compression: CompressionType,
     ancester_time: u64,
 ) -> BuilderOptions {
     BuilderOptions {

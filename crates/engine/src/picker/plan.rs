@@ -10,8 +10,8 @@ use crate::options::Temperature;
 use crate::version::FileMeta;
 use crate::version::version::sstable_key_compare;
 use spanlith_base::Comparator;
+use spanlith_base::CompressionType;
 use spanlith_base::keys::user_key;
-use spanlith_table::Compression;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ pub struct CompactionPlan {
     /// Limit for an output together with the grandparents it overlaps.
     pub max_compaction_bytes: u64,
     /// Codec of the outputs.
-    pub compression: Compression,
+    pub compression: CompressionType,
     /// The outputs lie in the deepest level that holds data: its codec's options count.
     pub is_last_data_level: bool,
     /// Files of the output level that are old and not small: outputs end where they begin and end,

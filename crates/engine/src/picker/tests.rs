@@ -8,7 +8,7 @@ use crate::options::values::OptionValue;
 use crate::options::{CompactionPri, CompactionStyle, Temperature};
 use crate::version::testing::{parse_size, print_size, version_of};
 use crate::version::{LevelOptions, LevelTargets, Version};
-use spanlith_table::Compression;
+use spanlith_base::CompressionType;
 use spanlith_testkit::{Directive, run_golden};
 use std::path::Path;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Script {
         };
         if let Some(name) = d.values.get("style") {
             o.style = style(name);
-            o.compression = Compression::Lz4;
+            o.compression = CompressionType::Lz4;
         }
         if let Some(text) = d.values.get("universal") {
             o.universal = Default::default();
@@ -229,7 +229,7 @@ fn print_plan(p: &CompactionPlan) -> String {
     if p.output_temperature != Temperature::Unknown {
         text += &format!(" temperature={}", p.output_temperature);
     }
-    if !p.is_leveled && p.compression == Compression::None {
+    if !p.is_leveled && p.compression == CompressionType::None {
         text += " plain";
     }
     if p.bottommost {

@@ -14,7 +14,7 @@ use super::inputs::{Draft, Files, Growth, PickerInput, Picking, any_busy};
 use super::plan::{CompactionPlan, CompactionReason};
 use crate::options::CompactionStopStyle;
 use crate::version::FileMeta;
-use spanlith_table::Compression;
+use spanlith_base::CompressionType;
 use std::sync::Arc;
 
 /// How many runs may stand side by side in one merge that looks at no sizes.
@@ -639,7 +639,7 @@ impl<'a> Universal<'a> {
         };
         let mut plan = self.picking.plan(draft);
         if !runs.compresses {
-            plan.compression = Compression::None;
+            plan.compression = CompressionType::None;
         }
         CompactionPlan {
             max_compaction_bytes: self.overlap_limit(),

@@ -8,7 +8,6 @@
 
 use crate::core::{
     FamilySettings, bottommost_compression_options, compression_options, host_name, new_session_id,
-    supported_codec,
 };
 use crate::db::FamilyOptions;
 use crate::options::{CompressionType, DbOptions};
@@ -107,7 +106,7 @@ impl SstWriter {
         let options = BuilderOptions {
             table: settings.table.clone(),
             comparator: request.comparator,
-            compression: supported_codec(compression)?,
+            compression: compression.for_writing()?,
             compression_options,
             sample_for_compression: settings.options.sample_for_compression,
             db_id: DB_ID.to_string(),

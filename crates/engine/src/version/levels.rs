@@ -26,7 +26,7 @@ use super::version::Version;
 use crate::options::{
     CompactionPri, CompactionStyle, FifoCompactionOptions, UniversalCompactionOptions,
 };
-use spanlith_table::Compression;
+use spanlith_base::CompressionType;
 
 /// Scores of dynamic levels that are due are scaled, so that they stay ahead of levels that are not.
 const SCORE_SCALE: f64 = 10.0;
@@ -69,11 +69,11 @@ pub struct LevelOptions {
     /// Which file of a level goes first.
     pub compaction_pri: CompactionPri,
     /// Codec of tables.
-    pub compression: Compression,
+    pub compression: CompressionType,
     /// Codec by level: first level 0, then counted from the base level. Empty: not used.
-    pub compression_per_level: Vec<Compression>,
+    pub compression_per_level: Vec<CompressionType>,
     /// Codec of the deepest level, if it differs.
-    pub bottommost_compression: Option<Compression>,
+    pub bottommost_compression: Option<CompressionType>,
     /// Number of paths of the database, whatever the family has: as RocksDB counts them.
     pub path_count: usize,
     /// How much each path should hold, in bytes; empty with one path.
@@ -137,7 +137,7 @@ impl Default for LevelOptions {
             target_file_size_multiplier: 1,
             max_compaction_bytes: 0,
             compaction_pri: CompactionPri::MinOverlappingRatio,
-            compression: Compression::default(),
+            compression: CompressionType::default(),
             compression_per_level: Vec::new(),
             bottommost_compression: None,
             path_count: 1,
@@ -206,7 +206,7 @@ impl LevelOptions {
     }
 
     /// Codec of a table written to `level` when nothing else is known; that of flushes for level 0.
-    pub fn compression_for(&self, level: usize) -> Compression {
+    pub fn compression_for(&self, level: usize) -> CompressionType {
         let last = self.compression_per_level.len().wrapping_sub(1);
         let by_level = self.compression_per_level.get(level.min(last));
         by_level.copied().unwrap_or(self.compression)
@@ -218,7 +218,7 @@ impl LevelOptions {
         version: &Version,
         level: usize,
         base_level: usize,
-    ) -> Compression {
+    ) -> CompressionType {
         if let Some(bottommost) = self.bottommost_compression
             && level + 1 >= version.num_non_empty_levels()
         {

@@ -1,10 +1,9 @@
 //! Makes log files: new ones, or old ones that are written again from their front.
 
 use crate::core::{CurrentLog, Lsm, Opening, is_lack};
-use crate::options::CompressionType;
 use spanlith_base::Result;
 use spanlith_env::{PacedFile, SyncPace, WritableFile};
-use spanlith_wal::{LogCompression, LogOptions, LogPlace, LogWriter};
+use spanlith_wal::{LogOptions, LogPlace, LogWriter};
 
 /// Most bytes that are reserved for a log at once.
 const PREALLOCATED_MAX: u64 = 1 << 30;
@@ -73,12 +72,8 @@ impl<'a> LogFactory<'a> {
             };
             file = Box::new(PacedFile::new(file, None, pace));
         }
-        let compression = match o.wal_compression {
-            CompressionType::Zstd => LogCompression::Zstd,
-            _ => LogCompression::None,
-        };
         let form = LogOptions {
-            compression,
+            compression: o.wal_compression,
             buffer_size: match o.manual_wal_flush {
                 true => o.writable_file_max_buffer_size as usize,
                 false => 0,

@@ -322,16 +322,9 @@ tuning! {
 }
 
 fn codec(n: u64) -> CompressionType {
-    match n {
-        1 => CompressionType::Snappy,
-        2 => CompressionType::Zlib,
-        3 => CompressionType::Bzip2,
-        4 => CompressionType::Lz4,
-        5 => CompressionType::Lz4Hc,
-        7 => CompressionType::Zstd,
-        255 => CompressionType::Disable,
-        _ => CompressionType::None,
-    }
+    let byte = u8::try_from(n).ok();
+    byte.and_then(CompressionType::from_byte)
+        .unwrap_or_default()
 }
 
 impl Tuning {

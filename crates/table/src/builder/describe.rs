@@ -1,9 +1,8 @@
 //! Properties of a block-based table, from its options and from what was counted.
 
 use super::TableBuilder;
-use crate::Compression;
 use crate::properties::{self, TableProperties};
-use spanlith_base::SliceTransform;
+use spanlith_base::{CompressionType, SliceTransform};
 
 impl TableBuilder {
     /// Returns what the table says of itself, but for what index and filter say.
@@ -96,9 +95,9 @@ impl TableBuilder {
     fn compression_name(&self) -> String {
         let codec = self.options.compression;
         if self.options.table.format_version < 7 {
-            return codec.name().to_string();
+            return codec.word().to_string();
         }
-        if codec == Compression::None {
+        if codec == CompressionType::None {
             return ";;".to_string();
         }
         let used = (0..8u8).filter(|byte| self.used_codecs >> byte & 1 == 1);

@@ -9,13 +9,14 @@
     clippy::panic
 )]
 
-use super::codec::{Compression, CompressionOptions, DEFAULT_LEVEL};
+use super::codec::CompressionOptions;
 use super::decompress::{Decompressor, Dictionary};
 use lz4_flex::block::{
     CompressTable, compress_into_with_dict, compress_into_with_table, get_maximum_output_size,
 };
 use spanlith_base::coding::MAX_VARINT32;
-use spanlith_base::{Error, Result};
+use spanlith_base::compression::DEFAULT_LEVEL;
+use spanlith_base::{CompressionType, Error, Result};
 use zstd_safe::{CCtx, CParameter};
 
 /// The most of a dictionary that LZ4 can refer to.
@@ -36,9 +37,25 @@ enum State {
     Zstd(CCtx<'static>),
 }
 
+impl State {
+    /// Bytes the codec may need for `len` bytes.
+    fn most(&self, len: usize) -> usize {
+        match self {
+            Self::Off => 0,
+            Self::Snappy(_) => snap::raw::max_compress_len(len),
+            // Stored blocks of deflate cost five bytes per 16 KiB at the worst; bzip2 promises one
+            // percent and 600 bytes.
+            Self::Zlib(_) => len + len / 1000 + 64,
+            Self::Bzip2 => len + len / 100 + 600,
+            Self::Lz4(_) | Self::Lz4Dictionary => get_maximum_output_size(len),
+            Self::Zstd(_) => zstd_safe::compress_bound(len),
+        }
+    }
+}
+
 /// Compresses blocks; one thread at a time.
 pub struct Compressor {
-    codec: Compression,
+    codec: CompressionType,
     /// A result is kept if it needs at most this many of every 1024 bytes.
     max_per_kb: u64,
     state: State,
@@ -52,15 +69,19 @@ impl Compressor {
     /// 1023).
     ///
     /// # Errors
-    /// `InvalidArgument` for a level that the codec does not know.
-    pub fn new(codec: Compression, options: &CompressionOptions, max_per_kb: u32) -> Result<Self> {
+    /// `InvalidArgument` for a level that the codec does not know, `NotSupported` for a codec this build lacks.
+    pub fn new(
+        codec: CompressionType,
+        options: &CompressionOptions,
+        max_per_kb: u32,
+    ) -> Result<Self> {
         Self::make(codec, options, max_per_kb.min(1023).into(), Vec::new())
     }
 
     /// A compressor that compresses nothing.
     pub(crate) fn off() -> Self {
         Self {
-            codec: Compression::None,
+            codec: CompressionType::None,
             max_per_kb: 0,
             state: State::Off,
             dictionary: Vec::new(),
@@ -72,7 +93,7 @@ impl Compressor {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn unlimited(codec: Compression, options: &CompressionOptions) -> Result<Self> {
+    pub fn unlimited(codec: CompressionType, options: &CompressionOptions) -> Result<Self> {
         Self::make(codec, options, 1 << 20, Vec::new())
     }
 
@@ -82,7 +103,7 @@ impl Compressor {
     /// # Errors
     /// As [`Self::new`].
     pub(crate) fn with_dictionary(
-        codec: Compression,
+        codec: CompressionType,
         options: &CompressionOptions,
         max_per_kb: u32,
         dictionary: &[u8],
@@ -96,21 +117,25 @@ impl Compressor {
     }
 
     fn make(
-        codec: Compression,
+        codec: CompressionType,
         options: &CompressionOptions,
         max_per_kb: u64,
         dictionary: Vec<u8>,
     ) -> Result<Self> {
         let state = match codec {
-            Compression::None => State::Off,
-            Compression::Snappy => State::Snappy(Box::new(snap::raw::Encoder::new())),
-            Compression::Zlib => State::Zlib(deflate(options)?),
-            Compression::Bzip2 => State::Bzip2,
-            Compression::Lz4 | Compression::Lz4hc if dictionary.is_empty() => {
+            CompressionType::None => State::Off,
+            CompressionType::Snappy => State::Snappy(Box::new(snap::raw::Encoder::new())),
+            CompressionType::Zlib => State::Zlib(deflate(options)?),
+            CompressionType::Bzip2 => State::Bzip2,
+            CompressionType::Lz4 | CompressionType::Lz4Hc if dictionary.is_empty() => {
                 State::Lz4(CompressTable::default())
             }
-            Compression::Lz4 | Compression::Lz4hc => State::Lz4Dictionary,
-            Compression::Zstd => State::Zstd(zstd(options, &dictionary)?),
+            CompressionType::Lz4 | CompressionType::Lz4Hc => State::Lz4Dictionary,
+            CompressionType::Zstd => State::Zstd(zstd(options, &dictionary)?),
+            CompressionType::Xpress
+            | CompressionType::ZstdNotFinal
+            | CompressionType::Custom(_)
+            | CompressionType::Disable => return Err(codec.unwritable()),
         };
         Ok(Self {
             codec,
@@ -122,7 +147,7 @@ impl Compressor {
     }
 
     /// The codec it was made for.
-    pub fn codec(&self) -> Compression {
+    pub fn codec(&self) -> CompressionType {
         self.codec
     }
 
@@ -150,7 +175,7 @@ impl Compressor {
 
     /// Returns whether `packed` is `raw`.
     fn verify(&self, packed: &[u8], raw: &[u8]) -> Result<()> {
-        let is_zstd = self.codec == Compression::Zstd;
+        let is_zstd = self.codec == CompressionType::Zstd;
         let decompressor = Decompressor {
             old_sizes: false,
             dictionary: match self.dictionary.is_empty() {
@@ -180,10 +205,10 @@ impl Compressor {
         let budget = (u64::from(size) * self.max_per_kb / 1024) as usize;
         let (head, head_len) = varint(size);
         let head = match self.codec {
-            Compression::Snappy => &[],
+            CompressionType::Snappy => &[],
             _ => head.get(..head_len)?,
         };
-        let most = head.len() + most(self.codec, raw.len());
+        let most = head.len() + self.state.most(raw.len());
         if self.out.len() < most {
             self.out.resize(most, 0);
         }
@@ -211,20 +236,6 @@ impl Compressor {
     }
 }
 
-/// Bytes a codec may need for `len` bytes.
-fn most(codec: Compression, len: usize) -> usize {
-    match codec {
-        Compression::None => 0,
-        Compression::Snappy => snap::raw::max_compress_len(len),
-        // Stored blocks of deflate cost five bytes per 16 KiB at the worst; bzip2 promises one
-        // percent and 600 bytes.
-        Compression::Zlib => len + len / 1000 + 64,
-        Compression::Bzip2 => len + len / 100 + 600,
-        Compression::Lz4 | Compression::Lz4hc => get_maximum_output_size(len),
-        Compression::Zstd => zstd_safe::compress_bound(len),
-    }
-}
-
 fn varint(mut v: u32) -> ([u8; MAX_VARINT32], usize) {
     let mut out = [0; MAX_VARINT32];
     let mut len = 0;
@@ -242,9 +253,9 @@ fn varint(mut v: u32) -> ([u8; MAX_VARINT32], usize) {
 
 fn deflate(options: &CompressionOptions) -> Result<flate2::Compress> {
     let level = match options.level {
+        level if !CompressionType::Zlib.takes_level(level) => return Err(bad_level("zlib", level)),
         DEFAULT_LEVEL | -1 => 6,
-        level @ 0..=9 => level as u32,
-        level => return Err(bad_level("zlib", level)),
+        level => level as u32,
     };
     // zlib itself turns a window of 2^8 bytes into one of 2^9.
     let bits = options.window_bits.unsigned_abs().clamp(9, 15) as u8;
@@ -317,7 +328,11 @@ mod tests {
         let options = CompressionOptions::default();
         let dictionary = b"the quick brown fox jumps over the lazy dog".repeat(4);
         let raw = b"the quick brown fox jumps over the lazy cat".repeat(3);
-        for codec in [Compression::Zstd, Compression::Lz4, Compression::Zlib] {
+        for codec in [
+            CompressionType::Zstd,
+            CompressionType::Lz4,
+            CompressionType::Zlib,
+        ] {
             let made = Compressor::with_dictionary(codec, &options, 1024, &dictionary);
             let mut compressor = made.unwrap();
             assert!(compressor.pack(&raw, true).unwrap().is_some(), "{codec:?}");

@@ -19,10 +19,9 @@
     clippy::panic
 )]
 
-use super::codec::Compression;
 use lz4_flex::block::{decompress_into, decompress_into_with_dict};
 use spanlith_base::coding::{get_fixed32, get_varint32};
-use spanlith_base::{Error, Result};
+use spanlith_base::{CompressionType, Error, Result};
 use std::cell::RefCell;
 use zstd_safe::{DCtx, DDict, InBuffer, OutBuffer};
 
@@ -89,7 +88,7 @@ impl Decompressor {
     /// `Corruption` for bytes that do not decode to exactly the announced size.
     pub(crate) fn decompress(
         &self,
-        codec: Compression,
+        codec: CompressionType,
         contents: &[u8],
         is_data: bool,
         out: &mut Vec<u8>,
@@ -103,13 +102,14 @@ impl Decompressor {
 /// files, store it.
 ///
 /// # Errors
-/// `Corruption` for bytes that do not decode to exactly the announced size.
-pub fn decompress(codec: Compression, contents: &[u8], out: &mut Vec<u8>) -> Result<()> {
+/// `Corruption` for bytes that do not decode to exactly the announced size, `NotSupported` for a codec this build
+/// lacks.
+pub fn decompress(codec: CompressionType, contents: &[u8], out: &mut Vec<u8>) -> Result<()> {
     run(codec, contents, false, None, out)
 }
 
 fn run(
-    codec: Compression,
+    codec: CompressionType,
     contents: &[u8],
     old_sizes: bool,
     dictionary: Option<&Dictionary>,
@@ -117,59 +117,62 @@ fn run(
 ) -> Result<()> {
     if !matches!(
         codec,
-        Compression::Snappy | Compression::Lz4 | Compression::Lz4hc
+        CompressionType::Snappy | CompressionType::Lz4 | CompressionType::Lz4Hc
     ) {
         out.clear();
     }
     match codec {
-        Compression::None => {
+        CompressionType::None => {
             out.extend_from_slice(contents);
             Ok(())
         }
-        Compression::Snappy => snappy(contents, out),
-        Compression::Lz4 | Compression::Lz4hc => {
+        CompressionType::Snappy => snappy(contents, out),
+        CompressionType::Lz4 | CompressionType::Lz4Hc => {
             let (size, packed) = match old_sizes {
                 false => prefixed(codec, contents)?,
                 true => fixed(codec, contents)?,
             };
             lz4(size, packed, dictionary, out)
         }
-        Compression::Zlib if old_sizes => zlib(None, contents, dictionary, out),
-        Compression::Zlib => {
+        CompressionType::Zlib if old_sizes => zlib(None, contents, dictionary, out),
+        CompressionType::Zlib => {
             let (size, packed) = prefixed(codec, contents)?;
             zlib(Some(size), packed, dictionary, out)
         }
-        Compression::Bzip2 if old_sizes => bzip2(None, contents, out),
-        Compression::Bzip2 => {
+        CompressionType::Bzip2 if old_sizes => bzip2(None, contents, out),
+        CompressionType::Bzip2 => {
             let (size, packed) = prefixed(codec, contents)?;
             bzip2(Some(size), packed, out)
         }
-        Compression::Zstd => {
+        CompressionType::Zstd | CompressionType::ZstdNotFinal => {
             let (size, packed) = prefixed(codec, contents)?;
             zstd(size, packed, dictionary, out)
+        }
+        CompressionType::Xpress | CompressionType::Custom(_) | CompressionType::Disable => {
+            Err(codec.unreadable())
         }
     }
 }
 
 /// The announced size in front of the compressed bytes.
 #[inline]
-fn prefixed(codec: Compression, contents: &[u8]) -> Result<(usize, &[u8])> {
+fn prefixed(codec: CompressionType, contents: &[u8]) -> Result<(usize, &[u8])> {
     match get_varint32(contents) {
         Some((size, packed)) => Ok((size as usize, packed)),
         None => Err(Error::corruption(format!(
             "{} block without an uncompressed size",
-            codec.name()
+            codec.word()
         ))),
     }
 }
 
 /// The eight bytes of size in front of LZ4 blocks of old tables, of which four are used.
-fn fixed(codec: Compression, contents: &[u8]) -> Result<(usize, &[u8])> {
+fn fixed(codec: CompressionType, contents: &[u8]) -> Result<(usize, &[u8])> {
     match (get_fixed32(contents, 0), contents.get(8..)) {
         (Some(size), Some(packed)) => Ok((size as usize, packed)),
         _ => Err(Error::corruption(format!(
             "{} block without an uncompressed size",
-            codec.name()
+            codec.word()
         ))),
     }
 }
@@ -386,11 +389,11 @@ mod tests {
     fn what_was_in_the_buffer_before_does_not_show() {
         let raw = b"some bytes and some bytes and some more bytes".repeat(9);
         for codec in [
-            Compression::Snappy,
-            Compression::Zlib,
-            Compression::Bzip2,
-            Compression::Lz4,
-            Compression::Zstd,
+            CompressionType::Snappy,
+            CompressionType::Zlib,
+            CompressionType::Bzip2,
+            CompressionType::Lz4,
+            CompressionType::Zstd,
         ] {
             let made = Compressor::new(codec, &CompressionOptions::default(), 1024);
             let mut compressor = made.unwrap();

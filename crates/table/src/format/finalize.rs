@@ -2,7 +2,7 @@
 //! statistics of how they compress.
 #![expect(unsafe_code, reason = "zstd-safe has no call for it")]
 
-use super::codec::DEFAULT_LEVEL;
+use spanlith_base::compression::DEFAULT_LEVEL;
 use std::ffi::c_uint;
 use zstd_safe::zstd_sys::{ZDICT_finalizeDictionary, ZDICT_isError, ZDICT_params_t};
 

@@ -9,7 +9,7 @@ mod footer;
 mod handle;
 mod trailer;
 
-pub use codec::{Compression, CompressionOptions, CompressionType, DEFAULT_LEVEL};
+pub use codec::CompressionOptions;
 pub use compress::Compressor;
 pub use decompress::decompress;
 pub(crate) use decompress::{Decompressor, Dictionary};

@@ -14,10 +14,10 @@
     clippy::panic
 )]
 
-use super::{BlockHandle, CompressionType};
+use super::BlockHandle;
 use spanlith_base::checksum::ChecksumKind;
 use spanlith_base::coding::get_fixed32;
-use spanlith_base::{Error, Result};
+use spanlith_base::{CompressionType, Error, Result};
 use std::path::Path;
 
 /// Bytes of a block trailer.
@@ -107,7 +107,7 @@ impl ChecksumContext {
                 return Err(mismatch(self, stored, computed, handle, kind, path));
             }
         }
-        let compression = CompressionType::from_byte(compression).ok_or_else(|| {
+        let compression = CompressionType::from_stored_byte(compression).ok_or_else(|| {
             Error::corruption("unknown compression type of a block")
                 .with_path(path)
                 .with_offset(handle.offset)

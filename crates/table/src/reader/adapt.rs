@@ -19,11 +19,11 @@
 
 use super::TableReader;
 use crate::block::{entry, parts, rewrite};
-use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN, decompress};
+use crate::format::{BlockHandle, BlockKind, TRAILER_LEN, decompress};
 use crate::properties::{self, TableProperties};
 use spanlith_base::coding::{get_fixed32, get_fixed64, get_varint32, get_varint64, put_varint32};
 use spanlith_base::keys::{self, TAG_LEN, pack_tag, split_internal};
-use spanlith_base::{Error, Result, SequenceNumber, ValueType};
+use spanlith_base::{CompressionType, Error, Result, SequenceNumber, ValueType};
 use std::borrow::Cow;
 
 const RANGE_DELETIONS: &str = "rocksdb.range_del";
@@ -207,7 +207,7 @@ impl TableReader {
                 handle,
             ));
         }
-        if codec.codec()? == Compression::None {
+        if codec.codec()? == CompressionType::None {
             stored.truncate(stored.len().saturating_sub(TRAILER_LEN));
             return Ok(stored);
         }

@@ -7,16 +7,19 @@ use super::TableReader;
 use super::filter::FilterPlace;
 use crate::activity::ReadActivity;
 use crate::block::Block;
-use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
+use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::lookups::{CachedKind, Lookups};
 use crate::options::ReadParams;
 use spanlith_base::keys::seek_tag;
 use spanlith_base::perf::{self, LevelCounter, PerfCounter, PerfTime};
 use spanlith_base::stats::{Histogram, Statistics, Ticker};
-use spanlith_base::{Result, SequenceNumber};
+use spanlith_base::{CompressionType, Result, SequenceNumber};
 use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// The one codec that keeps the size of a block itself.
+const SNAPPY: u8 = CompressionType::Snappy.as_byte();
 
 impl CachedKind {
     /// Tickers of hit, miss, add, and bytes added.
@@ -302,7 +305,7 @@ impl TableReader {
         };
         // All codecs but Snappy have the size in front, which RocksDB takes off before it counts.
         let head = match codec {
-            1 => 0,
+            SNAPPY => 0,
             _ => stored.iter().take_while(|&&byte| byte & 0x80 != 0).count() + 1,
         };
         s.add(Ticker::NumberBlockDecompressed, 1);
@@ -387,7 +390,7 @@ impl TableReader {
             false => read,
         };
         let (contents, codec) = self.contents(&stored, handle, kind, verify && read.is_none())?;
-        if codec == Compression::None {
+        if codec == CompressionType::None {
             let len = contents.len();
             self.count_unpacked((kind, verify), &stored, len, None);
             let mut stored = stored;

@@ -9,11 +9,11 @@
 use super::TableReader;
 use crate::block::Block;
 use crate::block::protection::changed;
-use crate::format::{BlockHandle, BlockKind, Compression, TRAILER_LEN};
+use crate::format::{BlockHandle, BlockKind, TRAILER_LEN};
 use crate::lookups::CachedKind;
 use crate::options::ReadParams;
 use spanlith_base::stats::{Statistics, Ticker};
-use spanlith_base::{Error, ErrorKind, Result};
+use spanlith_base::{CompressionType, Error, ErrorKind, Result};
 use spanlith_cache::{CacheKey, Priority};
 use spanlith_env::{IoDirection, IoPriority, RateLimiter, ReadRequest};
 use std::path::Path;
@@ -121,7 +121,7 @@ impl TableReader {
         handle: BlockHandle,
         kind: BlockKind,
         verify: bool,
-    ) -> Result<(&'a [u8], Compression)> {
+    ) -> Result<(&'a [u8], CompressionType)> {
         let path = self.file.path();
         let (contents, compression) = self
             .footer
@@ -129,7 +129,7 @@ impl TableReader {
             .open(stored, handle, verify, kind, path)?;
         let codec = compression.codec().map_err(|e| self.at(e, handle))?;
         let plain = matches!(kind, BlockKind::Data | BlockKind::Index) && !self.no_compression;
-        if codec != Compression::None && !plain {
+        if codec != CompressionType::None && !plain {
             let e = Error::corruption("compressed block where the table allows none");
             return Err(self.at(e.with("block_type", kind.name()), handle));
         }
@@ -184,9 +184,9 @@ impl TableReader {
         handle: BlockHandle,
         kind: BlockKind,
         verify: bool,
-    ) -> Result<(Vec<u8>, Compression)> {
+    ) -> Result<(Vec<u8>, CompressionType)> {
         let (contents, codec) = self.contents(&stored, handle, kind, verify)?;
-        if codec == Compression::None {
+        if codec == CompressionType::None {
             let len = contents.len();
             stored.truncate(len);
             return Ok((stored, codec));

@@ -13,15 +13,13 @@ use super::index::IndexShape;
 use crate::block::{entry, parts};
 use crate::filter::PARTITIONED_FILTER_NAME;
 use crate::flat::FlatFooter;
-use crate::format::{
-    BlockHandle, BlockKind, Compression, CompressionType, Decompressor, Dictionary, Footer,
-};
+use crate::format::{BlockHandle, BlockKind, Decompressor, Dictionary, Footer};
 use crate::index::{IndexForm, IndexType};
 use crate::options::ReaderOptions;
 use crate::properties::TableProperties;
 use crate::{CacheRole, charge};
 use spanlith_base::timestamp::name_without_timestamps;
-use spanlith_base::{Error, Result};
+use spanlith_base::{CompressionType, Error, Result};
 use spanlith_cache::CacheKey;
 use spanlith_env::RandomAccessFile;
 use std::path::{Path, PathBuf};
@@ -217,9 +215,9 @@ impl TableReader {
         let name = &self.properties.compression_name;
         match name.split(';').nth(1) {
             Some(types) => types.as_bytes().chunks(2).any(|t| t == b"07"),
-            None => !CompressionType::from_name(name)
+            None => !CompressionType::from_word(name)
                 .and_then(|t| t.codec().ok())
-                .is_some_and(|c| c != Compression::Zstd),
+                .is_some_and(|c| c != CompressionType::Zstd),
         }
     }
 
@@ -400,7 +398,7 @@ fn check_compression(p: &TableProperties, format_version: u32) -> Result<bool> {
             "NoCompression" => Ok(true),
             "" => Ok(false),
             // An unknown name is no reason to refuse: the blocks say what they are.
-            other => match CompressionType::from_name(other) {
+            other => match CompressionType::from_word(other) {
                 Some(known) => known.codec().map(|_| false),
                 None => Ok(false),
             },
@@ -418,7 +416,7 @@ fn check_compression(p: &TableProperties, format_version: u32) -> Result<bool> {
         let hex = std::str::from_utf8(pair)
             .ok()
             .and_then(|s| u8::from_str_radix(s, 16).ok());
-        let known = hex.and_then(CompressionType::from_byte);
+        let known = hex.and_then(CompressionType::from_stored_byte);
         known
             .ok_or_else(|| Error::corruption("bad compression property").with("value", name))?
             .codec()?;

@@ -9,7 +9,8 @@
 
 use super::{Error, Result};
 use crate::store::{Direction, Store};
-use spanlith_table::{Compression, CompressionOptions, Compressor};
+use spanlith_base::CompressionType;
+use spanlith_table::{CompressionOptions, Compressor};
 
 /// Bytes of a page before compression.
 const PAGE: usize = 16 << 10;
@@ -41,7 +42,7 @@ pub fn compressed_bytes(store: &dyn Store, families: usize) -> Result<Space> {
         ..CompressionOptions::default()
     };
     let mut tree = Tree {
-        zstd: Compressor::unlimited(Compression::Zstd, &options)?,
+        zstd: Compressor::unlimited(CompressionType::Zstd, &options)?,
         page: Vec::new(),
         space: Space::default(),
     };
@@ -106,7 +107,8 @@ mod tests {
 
     fn of(ratio: f64, entries: usize) -> Space {
         let mut tree = Tree {
-            zstd: Compressor::unlimited(Compression::Zstd, &CompressionOptions::default()).unwrap(),
+            zstd: Compressor::unlimited(CompressionType::Zstd, &CompressionOptions::default())
+                .unwrap(),
             page: Vec::new(),
             space: Space::default(),
         };

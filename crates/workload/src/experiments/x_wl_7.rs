@@ -4,7 +4,8 @@ use super::{Bench, Bound, Error, Experiment, Figure, Findings, Result, Stores};
 use crate::drivers::{Settings, find};
 use crate::generate::Values;
 use crate::store::StoreOptions;
-use spanlith_table::{Compression, CompressionOptions, Compressor};
+use spanlith_base::CompressionType;
+use spanlith_table::{CompressionOptions, Compressor};
 
 /// The entry of the table.
 pub const ENTRY: Experiment = Experiment {
@@ -36,7 +37,7 @@ const MIX: [(&str, f64); 10] = [
 /// Returns what ZSTD leaves of values of a ratio.
 fn compressed(ratio: f64, seed: u64) -> Result<f64> {
     let bytes = Values::with_ratio(1 << 19, ratio, seed).next().to_vec();
-    let mut zstd = Compressor::unlimited(Compression::Zstd, &CompressionOptions::default())?;
+    let mut zstd = Compressor::unlimited(CompressionType::Zstd, &CompressionOptions::default())?;
     // Blocks of the size of a table's.
     let kept = bytes
         .chunks(16 << 10)

@@ -6,7 +6,8 @@
 //! chance, from how many symbols, for made values of the same sizes to come out alike. No byte of a value is kept (R-WL-36).
 
 use super::{Dice, mix};
-use spanlith_table::{Compression, CompressionOptions, Compressor};
+use spanlith_base::CompressionType;
+use spanlith_table::{CompressionOptions, Compressor};
 
 /// Classes of sizes: values of up to so many bytes, and how many of them are kept as a sample.
 const CLASSES: [(u64, usize); 6] = [
@@ -185,7 +186,7 @@ fn entropy(bytes: &[u8]) -> f64 {
 /// The share of bytes that LZ4 leaves, in blocks.
 fn left(bytes: &[u8]) -> f64 {
     let options = CompressionOptions::default();
-    let Ok(mut lz4) = Compressor::unlimited(Compression::Lz4, &options) else {
+    let Ok(mut lz4) = Compressor::unlimited(CompressionType::Lz4, &options) else {
         // LZ4 is in every build.
         return 1.0;
     };

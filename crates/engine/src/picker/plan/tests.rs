@@ -16,7 +16,7 @@ fn plan(grandparents: &str) -> CompactionPlan {
         target_file_size: 1000 * KIB,
         max_output_file_size: 2000 * KIB,
         max_compaction_bytes: 10_000 * KIB,
-        compression: Compression::None,
+        compression: CompressionType::None,
         is_last_data_level: false,
         old_files: Vec::new(),
         partition_prefix: None,

@@ -209,7 +209,7 @@ fn file_sizes_grow_from_the_base_level() {
 
 #[test]
 fn the_codec_depends_on_the_level() {
-    use Compression::{Lz4, None as Plain};
+    use CompressionType::{Lz4, None as Plain};
     let o = LevelOptions {
         compression: Lz4,
         ..dynamic()

@@ -1,6 +1,7 @@
 //! Draws options: those of an open, and those that change while the database runs.
 
 use super::Maker;
+use spanlith_base::CompressionType;
 
 /// Extractors that all keys of a program with prefixes have prefixes under.
 const EXTRACTORS: [&str; 5] = [
@@ -81,20 +82,11 @@ impl Maker<'_> {
                 }
             }
         }
+        let codecs: Vec<String> = CompressionType::written().map(|t| t.name()).collect();
+        let codecs: Vec<&str> = codecs.iter().map(String::as_str).collect();
         let rows: &[(&str, &[&str])] = &[
             ("level_compaction_dynamic_level_bytes", &["true", "false"]),
-            (
-                "compression",
-                &[
-                    "kNoCompression",
-                    "kSnappyCompression",
-                    "kZlibCompression",
-                    "kBZip2Compression",
-                    "kLZ4Compression",
-                    "kLZ4HCCompression",
-                    "kZSTD",
-                ],
-            ),
+            ("compression", &codecs),
             (
                 "bottommost_compression",
                 &[
