@@ -18,7 +18,7 @@ use crate::version::{CurrentMarks, DbPath, PATHS_MAX, SpeedMark, filenames};
 use spanlith_base::slice_transform::SliceTransform;
 use spanlith_base::stats::Statistics;
 use spanlith_base::{Comparator, Error, ErrorKind, Result, SubCode, WriteBufferManager};
-use spanlith_env::{BlockDevice, Env, IoWatch, RateLimiter, SstFileManager, WatchedFs};
+use spanlith_env::{BlockDevice, EntryKind, Env, IoWatch, RateLimiter, SstFileManager, WatchedFs};
 use spanlith_speed::{SpeedFs, SpeedTables, Target};
 use spanlith_table::{BlockCache, CacheUsageOptions, TablePropertiesCollectorFactory};
 use std::path::{Path, PathBuf};
@@ -301,7 +301,8 @@ impl OpenBuilder {
     /// Says what CURRENT says of speed disks, as far as it makes sense. One that is there and cannot be read is an error: what is
     /// on the disk would be taken for lost.
     fn marks(&self, env: &Env) -> Result<CurrentMarks> {
-        if env.fs.entry(&self.dir)?.is_none() {
+        // A path that is no directory is refused by the open itself, in RocksDB's words.
+        if env.fs.entry(&self.dir)? != Some(EntryKind::Dir) {
             return Ok(CurrentMarks::default());
         }
         match recovery::read_marked_current(env, &self.dir) {
