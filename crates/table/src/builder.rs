@@ -391,7 +391,7 @@ impl TableBuilder {
     }
 
     /// T1: whether `key`, which shares `shared` bytes with the last key, is larger than it.
-    #[inline]
+    #[inline(always)]
     fn follows(&self, key: &[u8], shared: usize) -> bool {
         let last = &self.last_key;
         if last.is_empty() {

@@ -126,6 +126,16 @@ struct Aside {
     dead_behind: dead::DeadBehind,
 }
 
+impl Aside {
+    /// Lets go of what belongs to one entry.
+    #[cold]
+    fn forget(&mut self) {
+        self.entity = None;
+        self.unprepared = None;
+        self.shared = Pinned::default();
+    }
+}
+
 /// Internal entries that an iterator passed over.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Passed {

@@ -271,12 +271,10 @@ impl DbIter {
     }
 
     /// The value that stood aside belongs to another entry.
-    #[inline]
+    #[inline(always)]
     pub(super) fn forget_aside(&mut self) {
         if let Some(aside) = &mut self.aside {
-            aside.entity = None;
-            aside.unprepared = None;
-            aside.shared = Pinned::default();
+            aside.forget();
         }
     }
 
@@ -309,7 +307,17 @@ impl DbIter {
     #[inline]
     fn save_value(&mut self) -> At {
         let value = self.parts.inner.value();
-        if value.len() >= SHARED_LEN_MIN && self.share_value() {
+        if value.len() < SHARED_LEN_MIN {
+            self.value.clear();
+            self.value.extend_from_slice(value);
+            self.forget_aside();
+            return At::Saved;
+        }
+        self.save_long_value()
+    }
+
+    fn save_long_value(&mut self) -> At {
+        if self.share_value() {
             return At::Shared;
         }
         self.value.clear();
