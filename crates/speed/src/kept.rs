@@ -2,7 +2,6 @@
 //!
 //! They stay as the device gave them, in the pieces in which they were read. A reader that goes on from one page to the next
 //! copies payload out of them, and gives up each piece once it is past its last page that counts.
-
 //!
 //! A piece lies in a region of memory, which the memtable that the replay fills takes next: its pages are there already, so
 //! that the two together ask the system for hardly more memory than the memtable alone.

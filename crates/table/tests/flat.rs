@@ -282,14 +282,25 @@ fn cuckoo_tables_of_random_keys_hold_what_was_written() {
     }
 }
 
-fn refused(format: TableFormat, entries: &[(&[u8], u8, &[u8])]) -> Error {
-    let options = BuilderOptions {
+/// Options of a table of that format.
+fn of_format(format: TableFormat) -> BuilderOptions {
+    BuilderOptions {
         table: TableOptions {
             format,
             ..TableOptions::default()
         },
         ..BuilderOptions::default()
-    };
+    }
+}
+
+/// The error of a range deletion.
+fn range_refused(format: TableFormat) -> Error {
+    let mut builder = TableBuilder::new(of_format(format), MemFile::create().0);
+    let begin = internal_key(b"a", pack_tag(1, 15));
+    builder.add_range_tombstone(&begin, b"b").unwrap_err()
+}
+
+fn refused(format: TableFormat, entries: &[(&[u8], u8, &[u8])]) -> Error {
     let entries = entries.iter().enumerate();
     let entries = entries.map(|(i, (key, kind, value))| {
         (
@@ -297,7 +308,7 @@ fn refused(format: TableFormat, entries: &[(&[u8], u8, &[u8])]) -> Error {
             value.to_vec(),
         )
     });
-    write(options, &entries.collect()).unwrap_err()
+    write(of_format(format), &entries.collect()).unwrap_err()
 }
 
 #[test]
@@ -335,17 +346,8 @@ fn cuckoo_tables_refuse_what_they_cannot_hold() {
     for (e, text) in cases {
         assert!(e.to_string().starts_with(text), "{e}");
     }
-    let options = BuilderOptions {
-        table: TableOptions {
-            format: default(),
-            ..TableOptions::default()
-        },
-        ..BuilderOptions::default()
-    };
-    let mut builder = TableBuilder::new(options, MemFile::create().0);
-    let e = builder.add_range_tombstone(&internal_key(b"a", pack_tag(1, 15)), b"b");
     assert_eq!(
-        e.unwrap_err().to_string(),
+        range_refused(default()).to_string(),
         "Not implemented: Unsupported key type 15"
     );
 }
@@ -463,17 +465,8 @@ fn plain_tables_refuse_what_they_cannot_hold() {
     for (e, text) in cases {
         assert!(e.to_string().starts_with(text), "{e}");
     }
-    let options = BuilderOptions {
-        table: TableOptions {
-            format: total(|_| {}),
-            ..TableOptions::default()
-        },
-        ..BuilderOptions::default()
-    };
-    let mut builder = TableBuilder::new(options, MemFile::create().0);
-    let e = builder.add_range_tombstone(&internal_key(b"a", pack_tag(1, 15)), b"b");
     assert_eq!(
-        e.unwrap_err().to_string(),
+        range_refused(total(|_| {})).to_string(),
         "Not implemented: Range deletion unsupported"
     );
 }

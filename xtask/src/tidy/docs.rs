@@ -51,7 +51,10 @@ pub fn links(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The pages whose tables name tests: of the capabilities, and of the invariants.
-const NAME_TESTS: [&str; 2] = ["docs/coverage.md", INVARIANTS];
+const NAME_TESTS: [&str; 2] = [COVERAGE, INVARIANTS];
+
+/// Names modules beside tests.
+const COVERAGE: &str = "docs/coverage.md";
 
 /// Each row of its table names a test.
 const INVARIANTS: &str = "docs/invariants.md";
@@ -73,7 +76,8 @@ pub fn c_interface(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Rule `tests`: in a table of a page of [`NAME_TESTS`] a test is `` `file.rs: function` ``, where the file is the
-/// end of a path. Some file of that name must have that function. A row of [`INVARIANTS`] has at least one.
+/// end of a path. Some file of that name must have that function. A row of [`INVARIANTS`] has at least one, and a module
+/// that a row of [`COVERAGE`] names, `` `crate::module` ``, has a file or a folder.
 pub fn tests(tree: &Tree) -> Vec<Finding> {
     let pages = NAME_TESTS
         .iter()
@@ -88,6 +92,11 @@ fn tests_of(tree: &Tree, page: &str, text: &str) -> Vec<Finding> {
     let rows = prose(text).filter(|(_, line)| line.starts_with('|'));
     for (at, (line, row)) in rows.enumerate() {
         let codes = row.split('`').skip(1).step_by(2);
+        if page == COVERAGE {
+            let gone = codes.clone().filter(|code| !has_module(tree, code));
+            let what = |code| format!("there is no module {code}");
+            findings.extend(gone.map(|code| Finding::new(page, line, "tests", what(code))));
+        }
         let named: Vec<_> = codes.filter_map(|code| code.split_once(".rs: ")).collect();
         // The first two rows are the head of the only table of that page.
         if page == INVARIANTS && at >= 2 && named.is_empty() {
@@ -105,6 +114,22 @@ fn tests_of(tree: &Tree, page: &str, text: &str) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns whether the module `code` exists, if it is the name of one: words between `::`, first that of a crate.
+fn has_module(tree: &Tree, code: &str) -> bool {
+    let Some((first, rest)) = code.split_once("::") else {
+        return true;
+    };
+    let root = format!("crates/{first}/src/");
+    let is_word = |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    if !rest.split("::").all(is_word) || !tree.files().any(|(path, _)| path.starts_with(&root)) {
+        return true;
+    }
+    let module = format!("{root}{}", rest.replace("::", "/"));
+    let (file, folder) = (format!("{module}.rs"), format!("{module}/"));
+    tree.files()
+        .any(|(path, _)| path == file || path.starts_with(&folder))
 }
 
 fn missing_test(tree: &Tree, file: &str, function: &str) -> Option<String> {
@@ -261,8 +286,8 @@ mod tests {
 
     #[test]
     fn tests_that_a_capability_names_must_exist_where_it_says() {
-        let page = "| a | `x.rs: one` `it/x.rs: two` | `db/` |\n\
-                    | b | `x.rs: ones` `y.rs: one` `other/x.rs: one` `scripts/z.py` |\n\
+        let page = "| a | `a::x` `a::it` `b::x` | `x.rs: one` `it/x.rs: two` | `db/` |\n\
+                    | b | `a::y` | `x.rs: ones` `y.rs: one` `other/x.rs: one` `scripts/z.py` |\n\
                     `x.rs: prose`\n";
         let files = [
             ("docs/coverage.md", page),
@@ -271,6 +296,7 @@ mod tests {
                 "#[test]\nfn one() {}\n// fn onesided\n",
             ),
             ("crates/a/tests/it/x.rs", "    fn two() {}\n"),
+            ("crates/a/src/it/w.rs", "\n"),
         ];
         let findings = tests(&Tree::of(&files));
         let whats: Vec<(usize, &str)> = findings
@@ -279,6 +305,7 @@ mod tests {
             .collect();
         let gone = "x.rs has no function ones; name the test as it is called now";
         let want = [
+            (2, "there is no module a::y"),
             (2, gone),
             (2, "there is no file y.rs"),
             (2, "there is no file other/x.rs"),

@@ -121,7 +121,7 @@ const RULES: [(&str, &str, Rule); 19] = [
     ("link", "links between documents resolve", docs::links),
     (
         "tests",
-        "the tests that docs/coverage.md and docs/invariants.md name exist",
+        "the tests and modules that docs/coverage.md and docs/invariants.md name exist",
         docs::tests,
     ),
     (

@@ -22,7 +22,7 @@ fn memory() -> Env {
     }
 }
 
-fn open(env: &Env, change: impl FnOnce(&mut CfOptions)) -> Db {
+pub(crate) fn open(env: &Env, change: impl FnOnce(&mut CfOptions)) -> Db {
     let mut options = CfOptions::default();
     options.disable_auto_compactions = true;
     options.level0_slowdown_writes_trigger = 1000;
@@ -74,7 +74,12 @@ fn reads(env: &Env, db: &Db, work: impl FnOnce()) -> (usize, usize) {
 }
 
 /// Calls for files with that extension that have a length, while `work` runs: their names and lengths.
-fn calls(env: &Env, db: &Db, extension: &str, work: impl FnOnce()) -> Vec<(Vec<u8>, u64)> {
+pub(crate) fn calls(
+    env: &Env,
+    db: &Db,
+    extension: &str,
+    work: impl FnOnce(),
+) -> Vec<(Vec<u8>, u64)> {
     let path = Path::new("/calls");
     db.start_io_trace(path, &TraceOptions::default()).unwrap();
     work();

@@ -1,8 +1,8 @@
 //! Scans over values in blob files where reads are quick and where they wait: what is read, that it is what was written
 //! whatever happens meanwhile, and whom damage concerns (R-TR-03, R-TR-14).
 
+use crate::scan_values;
 use spanlith::options::{CfOptions, CompressionType};
-use spanlith::trace::{TraceHeader, TraceOptions, TraceReader, TraceRecord};
 use spanlith::{
     BlobGcChoice, BlobGcPolicy, BottommostCompaction, Cf, CompactRangeOptions, Cursor, Db, Env,
     ReadOptions, Snapshot,
@@ -46,20 +46,7 @@ fn open_in(fs: Arc<dyn FileSystem>, nanos: u64, change: impl FnOnce(&mut CfOptio
         clock: Arc::new(Steady(VirtualClock::new(), nanos)),
         ..Env::system()
     };
-    let mut options = CfOptions::default();
-    options.disable_auto_compactions = true;
-    options.level0_slowdown_writes_trigger = 1000;
-    options.level0_stop_writes_trigger = 1000;
-    options.compression = CompressionType::None;
-    options.enable_blob_files = true;
-    options.min_blob_size = 100;
-    change(&mut options);
-    let db = Db::builder("/db")
-        .create_if_missing(true)
-        .env(env.clone())
-        .cf_options(options)
-        .open()
-        .unwrap();
+    let db = scan_values::open(&env, change);
     (env, db)
 }
 
@@ -76,26 +63,13 @@ fn value(n: usize, len: usize) -> Vec<u8> {
 /// Lengths of the reads of blob files while `work` runs, header and footer left out: those made alone, and those made with
 /// others.
 fn reads(env: &Env, db: &Db, work: impl FnOnce()) -> (Vec<u64>, Vec<u64>) {
-    let path = Path::new("/calls");
-    db.start_io_trace(path, &TraceOptions::default()).unwrap();
-    work();
-    db.end_io_trace().unwrap();
-    let mut reader = TraceReader::new(env.fs.open_sequential(path).unwrap());
-    let header = TraceHeader::from_record(&reader.next_record().unwrap().unwrap()).unwrap();
     let (mut alone, mut together) = (Vec::new(), Vec::new());
-    while let Some(record) = reader.next_record().unwrap() {
-        let TraceRecord::Call(call) = header.decode(&record).unwrap() else {
-            panic!("not a call")
-        };
-        match call.length {
-            Some(length) if call.file_name.ends_with(b".blob") && length >= 100 => {
-                match call.operation {
-                    b"Read" => alone.push(length),
-                    b"MultiRead" => together.push(length),
-                    other => panic!("{}", other.escape_ascii()),
-                }
-            }
-            _ => {}
+    for (operation, length) in scan_values::calls(env, db, ".blob", work) {
+        match &operation[..] {
+            _ if length < 100 => {}
+            b"Read" => alone.push(length),
+            b"MultiRead" => together.push(length),
+            other => panic!("{}", other.escape_ascii()),
         }
     }
     (alone, together)
