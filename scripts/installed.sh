@@ -85,3 +85,65 @@ done
 "$work/static" "$work/db-static" >/dev/null
 "$work/prefix/bin/spanlith" db get --db "$work/db-static" key >/dev/null
 echo "installed: programs in C and C++ run on the installed libraries, and on RocksDB"
+
+# A program of release 7.8, in which functions have other arguments. It says the same on both.
+cat >"$work/older.c" <<'PROGRAM'
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef void handle;
+extern handle* rocksdb_options_create(void);
+extern void rocksdb_options_set_create_if_missing(handle*, unsigned char);
+extern void rocksdb_options_set_prefix_extractor(handle*, handle*);
+extern handle* rocksdb_slicetransform_create(void*, void (*)(void*), char* (*)(void*, const char*, size_t, size_t*),
+                                             unsigned char (*)(void*, const char*, size_t),
+                                             unsigned char (*)(void*, const char*, size_t), const char* (*)(void*));
+extern handle* rocksdb_open(handle*, const char*, char**);
+extern handle* rocksdb_writeoptions_create(void);
+extern void rocksdb_put(handle*, handle*, const char*, size_t, const char*, size_t, char**);
+extern void rocksdb_disable_file_deletions(handle*, char**);
+extern void rocksdb_enable_file_deletions(handle*, unsigned char, char**);
+extern int rocksdb_property_int(handle*, const char*, uint64_t*);
+extern void rocksdb_close(handle*);
+
+static char* first(void* state, const char* key, size_t length, size_t* prefix) {
+  (void)state, (void)length;
+  *prefix = 1;
+  return (char*)key;
+}
+static unsigned char any(void* state, const char* key, size_t length) {
+  (void)state, (void)key;
+  return length > 0;
+}
+static const char* name(void* state) { return state; }
+static void none(void* state) { (void)state; }
+
+int main(int argc, char** argv) {
+  char* error = NULL;
+  uint64_t disabled = 9;
+  if (argc != 2) return 2;
+  handle* options = rocksdb_options_create();
+  rocksdb_options_set_create_if_missing(options, 1);
+  rocksdb_options_set_prefix_extractor(options, rocksdb_slicetransform_create("first", none, first, any, any, name));
+  handle* db = rocksdb_open(options, argv[1], &error);
+  for (int i = 0; error == NULL && i < 7; i++) rocksdb_put(db, rocksdb_writeoptions_create(), "key", 3, "value", 5, &error);
+  for (int i = 0; error == NULL && i < 3; i++) rocksdb_disable_file_deletions(db, &error);
+  if (error == NULL) rocksdb_enable_file_deletions(db, 0, &error);
+  if (error == NULL) rocksdb_property_int(db, "rocksdb.is-file-deletions-enabled", &disabled);
+  printf("%s, disabled %d", error ? error : "ok", (int)disabled);
+  if (error == NULL) rocksdb_enable_file_deletions(db, 1, &error);
+  if (error == NULL) rocksdb_property_int(db, "rocksdb.is-file-deletions-enabled", &disabled);
+  printf(", then %d\n", (int)disabled);
+  rocksdb_close(db);
+  return error != NULL;
+}
+PROGRAM
+gcc -Wall -Wextra -Werror "$work/older.c" "$peers/lib78/librocksdb.so" -Wl,--allow-shlib-undefined -o "$work/older"
+readelf -d "$work/older" | grep -q 'librocksdb.so.7.8' || { echo "installed: the program does not ask for 7.8" >&2; exit 1; }
+mkdir "$work/rocksdb78" && ln -s "$peers/lib78/librocksdb.so" "$work/rocksdb78/librocksdb.so.7.8"
+theirs=$(LD_LIBRARY_PATH=$work/rocksdb78 "$work/older" "$work/db-theirs")
+ours=$(LD_LIBRARY_PATH=$work/prefix/lib "$work/older" "$work/db-ours")
+[[ $ours == "$theirs" ]] || { printf 'installed: RocksDB 7.8 says "%s", ours "%s"\n' "$theirs" "$ours" >&2; exit 1; }
+echo "installed: a program of 7.8 says the same on both: $ours"

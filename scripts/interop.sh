@@ -46,6 +46,7 @@ PEERS=$peers scripts/installed.sh --profile "$profile"
 
 # The tests of the Rust crate `rocksdb`, through crates/librocksdb-sys.
 python3 scripts/rust_suite.py --work "${CARGO_TARGET_DIR:-target}/rust-suite" | tail -n 12
+python3 scripts/rust_suite.py --version 0.24.0 --work "${CARGO_TARGET_DIR:-target}/rust-suite" | tail -n 3
 
 # What the doctor says of RocksDB's directories, killed and damaged, is what opening and reading them shows.
 python3 scripts/doctor_states.py "$folder/spanlith" "$peers/lib11/librocksdb.so" --short

@@ -3,8 +3,8 @@
 
   scripts/rust_suite.py [--version 0.25.0] [--work DIR] [--filter NAME] [--clean-build]
 
-The package is fetched with cargo, its `librocksdb-sys` replaced by crates/librocksdb-sys, and its unit and
-integration tests run. Neither bindgen nor a C++ compiler takes part. A test that is known to need what does not
+The package is fetched with cargo, its `librocksdb-sys` replaced by ours of the same generation (crates/librocksdb-sys
+for 0.25, a folder of crates/librocksdb-sys/older for 0.21 to 0.24), and its unit and integration tests run. Neither bindgen nor a C++ compiler takes part. A test that is known to need what does not
 exist stands in MISSING with the reason. Any other failure, or a test of MISSING that passes, makes the exit code 1.
 The last line is "N passed, M failed". `--clean-build` also prints the CPU seconds of a build of a program that
 opens a database, from an empty target folder.
@@ -29,6 +29,13 @@ COMPILER = re.compile("_outlive_|multiple_refs_as_single_threaded")
 HOST = "set_column_family_metadata_test"
 
 
+def stand_in(version):
+    """Our package of the generation of a published `librocksdb-sys`."""
+    generation = ".".join(version.split(".")[:2])
+    older = ROOT / "crates/librocksdb-sys/older" / generation
+    return older if older.exists() else ROOT / "crates/librocksdb-sys"
+
+
 def fetch(version, work):
     """The sources of the package, made ready for a build of their own."""
     source = work / f"rocksdb-{version}"
@@ -41,13 +48,15 @@ def fetch(version, work):
             f'[dependencies]\nrocksdb = {{ version = "={version}", default-features = false }}\n')
         meta = subprocess.run(["cargo", "metadata", "--format-version", "1"], cwd=get, check=True,
                               capture_output=True, text=True).stdout
-        manifest = next(p["manifest_path"] for p in json.loads(meta)["packages"] if p["name"] == "rocksdb")
+        packages = {p["name"]: p for p in json.loads(meta)["packages"]}
+        manifest = packages["rocksdb"]["manifest_path"]
+        ours = stand_in(packages["librocksdb-sys"]["version"])
         shutil.rmtree(source, ignore_errors=True)
         shutil.copytree(pathlib.Path(manifest).parent, source)
         for name in ("rust-toolchain.toml", "Cargo.lock", ".cargo-ok"):
             (source / name).unlink(missing_ok=True)
         with open(source / "Cargo.toml", "a") as manifest:
-            manifest.write(f'\n[workspace]\n\n[patch.crates-io]\nlibrocksdb-sys = {{ path = "{ROOT}/crates/librocksdb-sys" }}\n')
+            manifest.write(f'\n[workspace]\n\n[patch.crates-io]\nlibrocksdb-sys = {{ path = "{ours}" }}\n')
         (source / "ready").write_text("")
     return source
 
@@ -103,7 +112,9 @@ def main():
     target = os.environ.get("CARGO_TARGET_DIR", str(args.work / "target"))
     env = dict(os.environ, CARGO_TARGET_DIR=target, TMPDIR=str(scratch), CARGO_MANIFEST_DIR=str(source),
                RUST_BACKTRACE="0")
-    features = "lz4,zstd,snappy,zlib,bzip2,bindgen-runtime"
+    features = "lz4,zstd,snappy,zlib,bzip2"
+    if "\nbindgen-runtime" in (source / "Cargo.toml").read_text():
+        features += ",bindgen-runtime"
     before = children()
     build = subprocess.run(["cargo", "test", "--no-run", "--message-format=json-render-diagnostics",
                             "--no-default-features", "--features", features],

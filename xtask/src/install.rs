@@ -16,8 +16,9 @@ Builds Spanlith and installs below DIR:
   include/rocksdb/c.h
   bin/spanlith
 
-  --soname X.Y    also makes the links librocksdb.so.X and librocksdb.so.X.Y, for programs that
-                  were linked with RocksDB X.Y (7.8 and 8.11, for example)
+  --soname X.Y    also installs lib/librocksdb.so.X.Y and the link librocksdb.so.X, for programs that
+                  were linked with RocksDB X.Y (7.8 and 8.11, for example): arguments of functions
+                  and numbers of counters are those of that release
   --profile NAME  dist (default; link-time optimisation), release, dev or test
 ";
 
@@ -57,7 +58,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
 
 fn parse(arguments: &[&str]) -> Result<Plan, String> {
     let mut prefix = None;
-    let mut sonames = vec!["11.8".to_string()];
+    let mut sonames = Vec::new();
     let mut profile = "dist".to_string();
     let mut words = arguments.iter();
     while let Some(flag) = words.next() {
@@ -87,8 +88,18 @@ fn is_version(text: &str) -> bool {
         .is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
+/// The feature of `spanlith-capi` with the C interface of a release; `None` is the newest.
+fn generation(release: &str) -> Option<&'static str> {
+    let (major, minor) = release.split_once('.')?;
+    match (major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?) {
+        (..=7, _) | (8, ..=1) => Some("generation-8-1"),
+        (8, _) => Some("generation-8-10"),
+        (9 | 10, _) => Some("generation-10-4"),
+        (11.., _) => None,
+    }
+}
+
 fn install(root: &Path, plan: &Plan) -> Result<(), String> {
-    build(root, plan)?;
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root.join("target"), |folder| root.join(folder));
     let folder = match plan.profile.as_str() {
@@ -97,6 +108,27 @@ fn install(root: &Path, plan: &Plan) -> Result<(), String> {
     };
     let built = target.join(folder);
     let lib = plan.prefix.join("lib");
+    // Builds of one package replace each other's library, so that each is copied before the next is built.
+    for release in &plan.sonames {
+        let name = format!("librocksdb.so.{release}");
+        build(
+            root,
+            plan,
+            &name,
+            generation(release),
+            &["spanlith-librocksdb"],
+        )?;
+        copy(&built.join("librocksdb.so"), &lib.join(&name), 0o755)?;
+        let major = release.split('.').next().unwrap_or_default();
+        link(&lib, &name, &format!("librocksdb.so.{major}"))?;
+    }
+    build(
+        root,
+        plan,
+        "librocksdb.so.11.8",
+        None,
+        &["spanlith-librocksdb", "spanlith-cli"],
+    )?;
     let library = format!("librocksdb.so.{VERSION}");
     copy(&built.join("librocksdb.so"), &lib.join(&library), 0o755)?;
     copy(
@@ -111,17 +143,8 @@ fn install(root: &Path, plan: &Plan) -> Result<(), String> {
     )?;
     let header = plan.prefix.join("include/rocksdb/c.h");
     copy(&root.join(crate::capi::HEADER), &header, 0o644)?;
-    let mut links = vec!["librocksdb.so".to_string()];
-    for soname in &plan.sonames {
-        let major = soname.split('.').next().unwrap_or_default();
-        links.push(format!("librocksdb.so.{major}"));
-        links.push(format!("librocksdb.so.{soname}"));
-    }
-    for link in links {
-        let place = lib.join(&link);
-        let _ = fs::remove_file(&place); // It may not be there; making the link reports what is wrong.
-        symlink(&library, &place).map_err(|error| format!("{}: {error}", place.display()))?;
-        println!("{}", place.display());
+    for name in ["librocksdb.so", "librocksdb.so.11", "librocksdb.so.11.8"] {
+        link(&lib, &library, name)?;
     }
     let pc = lib.join("pkgconfig/rocksdb.pc");
     make_folder(&pc)?;
@@ -131,11 +154,33 @@ fn install(root: &Path, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-fn build(root: &Path, plan: &Plan) -> Result<(), String> {
-    let status = Command::new("cargo")
-        .args(["build", "--profile", &plan.profile])
-        .args(["-p", "spanlith-librocksdb", "-p", "spanlith-cli"])
-        .env("SPANLITH_SONAME", "librocksdb.so.11.8")
+/// Makes the link `name` to `library`, which lies beside it, in place of what has the name.
+fn link(lib: &Path, library: &str, name: &str) -> Result<(), String> {
+    let place = lib.join(name);
+    let _ = fs::remove_file(&place); // It may not be there; making the link reports what is wrong.
+    symlink(library, &place).map_err(|error| format!("{}: {error}", place.display()))?;
+    println!("{}", place.display());
+    Ok(())
+}
+
+/// Builds packages; the library is named `soname` and has the C interface of a generation.
+fn build(
+    root: &Path,
+    plan: &Plan,
+    soname: &str,
+    generation: Option<&str>,
+    packages: &[&str],
+) -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command.args(["build", "--profile", &plan.profile]);
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    if let Some(feature) = generation {
+        command.args(["--features", &format!("spanlith-capi/{feature}")]);
+    }
+    let status = command
+        .env("SPANLITH_SONAME", soname)
         .current_dir(root)
         .status()
         .map_err(|error| format!("cargo: {error}"))?;
@@ -192,7 +237,7 @@ mod tests {
         let plan =
             parse(&["--prefix", "/opt/s", "--soname", "7.8", "--profile", "dev"]).expect("plan");
         assert_eq!(plan.prefix, Path::new("/opt/s"));
-        assert_eq!(plan.sonames, ["11.8", "7.8"]);
+        assert_eq!(plan.sonames, ["7.8"]);
         assert_eq!(plan.profile, "dev");
         for wrong in [
             &[][..],
@@ -202,6 +247,21 @@ mod tests {
             &["--nonsense", "1"],
         ] {
             assert!(parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn generations_of_releases() {
+        for (release, expected) in [
+            ("6.29", Some("generation-8-1")),
+            ("7.8", Some("generation-8-1")),
+            ("8.1", Some("generation-8-1")),
+            ("8.11", Some("generation-8-10")),
+            ("9.7", Some("generation-10-4")),
+            ("10.10", Some("generation-10-4")),
+            ("11.8", None),
+        ] {
+            assert_eq!(generation(release), expected, "{release}");
         }
     }
 }

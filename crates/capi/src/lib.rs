@@ -1,4 +1,4 @@
-//! RocksDB's C API, version 11.8, over Spanlith.
+//! RocksDB's C API, version 11.8 (or, by a feature, an older one), over Spanlith.
 //!
 //! One file per handle. A handle is a `Box` whose pointer the C program holds; what several of them
 //! share (database, cache, operators) is counted, so handles may be destroyed in any order, also
@@ -58,6 +58,7 @@ mod family;
 mod ffi;
 mod file_checksum;
 mod filter_policy;
+mod generation;
 mod get;
 mod hint_sets;
 mod ingest;

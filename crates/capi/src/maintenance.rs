@@ -242,7 +242,23 @@ c_api! {
         });
     }
 
+    /// Takes back `rocksdb_disable_file_deletions`; with `force` all calls of it.
+    #[cfg(feature = "generation-8-10")]
+    fn rocksdb_enable_file_deletions(db: *mut rocksdb_t, force: u8, errptr: *mut *mut c_char) {
+        report(errptr, (), || {
+            let db = (*db).cf.db();
+            writable(db)?;
+            db.enable_file_deletions();
+            let is_disabled = || db.int_property("rocksdb.is-file-deletions-enabled").is_some_and(|n| n == 0);
+            while force != 0 && is_disabled() {
+                db.enable_file_deletions();
+            }
+            Ok(())
+        });
+    }
+
     /// Takes back `rocksdb_disable_file_deletions`.
+    #[cfg(not(feature = "generation-8-10"))]
     fn rocksdb_enable_file_deletions(db: *mut rocksdb_t, errptr: *mut *mut c_char) {
         report(errptr, (), || {
             writable((*db).cf.db())?;

@@ -6,6 +6,7 @@ use crate::convert::{Deferred, first_complaint};
 use crate::env::rocksdb_env_t;
 use crate::event_listener::Callbacks;
 use crate::ffi::{array, boxed, text, unbox};
+use crate::generation;
 use crate::hint_sets::HintSets;
 use crate::merge_operator::rocksdb_mergeoperator_t;
 use crate::sst_file_manager::Managed;
@@ -113,7 +114,9 @@ impl rocksdb_options_t {
 c_api! {
     /// RocksDB's defaults.
     fn rocksdb_options_create() -> *mut rocksdb_options_t {
-        boxed(rocksdb_options_t::default())
+        let mut options = rocksdb_options_t::default();
+        generation::adjust_options(&mut options);
+        boxed(options)
     }
 
     /// A copy that shares the attached components.

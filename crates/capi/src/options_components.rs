@@ -8,7 +8,7 @@ use crate::ffi::boxed;
 use crate::options::rocksdb_options_t;
 use spanlith::options::table_factory::text_of;
 use spanlith::{CompactOnDeletion, TablePropertiesCollectorFactory};
-use spanlith_table::{CuckooOptions, PlainEncoding, PlainOptions, TableFormat};
+use spanlith_table::{CuckooOptions, PlainOptions, TableFormat};
 use std::sync::Arc;
 
 /// Options of tables that are hash tables.
@@ -61,6 +61,7 @@ c_api! {
     }
 
     /// Tables of records in a row. An encoding that is none of the two is the plain one.
+    #[cfg(not(feature = "generation-8-1"))]
     fn rocksdb_options_set_plain_table_factory(
         options: *mut rocksdb_options_t,
         user_key_len: u32,
@@ -79,11 +80,30 @@ c_api! {
             index_sparseness: index_sparseness as u64,
             huge_page_tlb_size: huge_page_tlb_size as u64,
             encoding_type: match encoding_type {
-                1 => PlainEncoding::Prefix,
-                _ => PlainEncoding::Plain,
+                1 => spanlith_table::PlainEncoding::Prefix,
+                _ => spanlith_table::PlainEncoding::Plain,
             },
             full_scan_mode: full_scan_mode != 0,
             store_index_in_file: store_index_in_file != 0,
+            ..PlainOptions::default()
+        });
+        set_table_factory(&mut *options, &text_of(&format));
+    }
+
+    /// Tables of records in a row, in the plain encoding.
+    #[cfg(feature = "generation-8-1")]
+    fn rocksdb_options_set_plain_table_factory(
+        options: *mut rocksdb_options_t,
+        user_key_len: u32,
+        bloom_bits_per_key: i32,
+        hash_table_ratio: f64,
+        index_sparseness: usize,
+    ) {
+        let format = TableFormat::Plain(PlainOptions {
+            user_key_len,
+            bloom_bits_per_key,
+            hash_table_ratio,
+            index_sparseness: index_sparseness as u64,
             ..PlainOptions::default()
         });
         set_table_factory(&mut *options, &text_of(&format));

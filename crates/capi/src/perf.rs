@@ -1,6 +1,7 @@
 //! `rocksdb_perfcontext_t`: what reads and writes of the calling thread did.
 
 use crate::ffi::{boxed, malloc_copy};
+use crate::generation;
 use libc::c_char;
 use spanlith_base::perf::{self, PerfCounter};
 
@@ -10,7 +11,7 @@ pub struct rocksdb_perfcontext_t(());
 c_api! {
     /// How much the calling thread counts from now on.
     fn rocksdb_set_perf_level(level: i32) {
-        perf::set_level(level);
+        perf::set_level(generation::perf_level(level));
     }
 
     /// A view of the calling thread's counters, which counts from now on unless its level was set before.

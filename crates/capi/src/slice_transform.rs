@@ -46,8 +46,34 @@ impl UserSliceTransform for CSliceTransform {
     }
 }
 
+/// An extractor by callbacks.
+///
+/// # Safety
+/// The callbacks and the state keep the promises of the [crate documentation](crate#safety).
+unsafe fn by_callbacks(
+    state: *mut c_void,
+    destructor: Option<DestructorFn>,
+    transform: TransformFn,
+    in_domain: InDomainFn,
+    name: NameFn,
+) -> *mut rocksdb_slicetransform_t {
+    // SAFETY: The caller's promise.
+    let name = unsafe { text(name(state)) }.into_owned();
+    let state = State::new(state, destructor);
+    let extractor = CSliceTransform {
+        state,
+        transform,
+        in_domain,
+        name,
+    };
+    boxed(rocksdb_slicetransform_t(SliceTransform::Custom(Arc::new(
+        extractor,
+    ))))
+}
+
 c_api! {
     /// An extractor by callbacks.
+    #[cfg(not(feature = "generation-10-4"))]
     fn rocksdb_slicetransform_create(
         state: *mut c_void,
         destructor: Option<DestructorFn>,
@@ -55,10 +81,20 @@ c_api! {
         in_domain: InDomainFn,
         name: NameFn,
     ) -> *mut rocksdb_slicetransform_t {
-        let name = text(name(state)).into_owned();
-        let state = State::new(state, destructor);
-        let extractor = CSliceTransform { state, transform, in_domain, name };
-        boxed(rocksdb_slicetransform_t(SliceTransform::Custom(Arc::new(extractor))))
+        by_callbacks(state, destructor, transform, in_domain, name)
+    }
+
+    /// An extractor by callbacks. `in_range` is never called, as in RocksDB.
+    #[cfg(feature = "generation-10-4")]
+    fn rocksdb_slicetransform_create(
+        state: *mut c_void,
+        destructor: Option<DestructorFn>,
+        transform: TransformFn,
+        in_domain: InDomainFn,
+        _in_range: Option<InDomainFn>,
+        name: NameFn,
+    ) -> *mut rocksdb_slicetransform_t {
+        by_callbacks(state, destructor, transform, in_domain, name)
     }
 
     /// The first `prefix_length` bytes; shorter keys have no prefix.

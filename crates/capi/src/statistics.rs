@@ -1,6 +1,7 @@
 //! Counters and histograms of an options object and the databases opened with it.
 
 use crate::ffi::{boxed, malloc_copy};
+use crate::generation;
 use crate::options::rocksdb_options_t;
 use libc::c_char;
 use spanlith_base::stats::{Histogram, HistogramData, Statistics, StatsLevel, Ticker};
@@ -35,24 +36,26 @@ c_api! {
         statistics.map_or(ptr::null_mut(), |s| malloc_copy(s.text().as_bytes()))
     }
 
-    /// A counter by its number in RocksDB 11.8; 0 for unknown ones and without statistics.
+    /// A counter by its number in the generation of this build; 0 for unknown ones and without statistics.
     fn rocksdb_options_statistics_get_ticker_count(
         options: *mut rocksdb_options_t,
         ticker_type: u32,
     ) -> u64 {
         let statistics = (*options).statistics.as_ref();
-        statistics.zip(Ticker::from_number(ticker_type)).map_or(0, |(s, t)| s.ticker(t))
+        let ticker = generation::ticker(ticker_type).and_then(Ticker::from_number);
+        statistics.zip(ticker).map_or(0, |(s, t)| s.ticker(t))
     }
 
-    /// A histogram by its number in RocksDB 11.8; zeros for unknown ones and without statistics.
+    /// A histogram by its number in the generation of this build; zeros for unknown ones and without statistics.
     fn rocksdb_options_statistics_get_histogram_data(
         options: *mut rocksdb_options_t,
         histogram_type: u32,
         data: *mut rocksdb_statistics_histogram_data_t,
     ) {
         let statistics = (*options).statistics.as_ref();
+        let histogram = generation::histogram(histogram_type).and_then(Histogram::from_number);
         (*data).0 = statistics
-            .zip(Histogram::from_number(histogram_type))
+            .zip(histogram)
             .map_or_else(HistogramData::default, |(s, h)| s.histogram(h));
     }
 

@@ -4,6 +4,7 @@ use crate::cache::rocksdb_cache_t;
 use crate::convert::{Deferred, assign};
 use crate::ffi::{boxed, unbox};
 use crate::filter_policy::rocksdb_filterpolicy_t;
+use crate::generation;
 use libc::c_char;
 use spanlith::options::BlockBasedTableOptions;
 use spanlith_table::BlockCache;
@@ -20,7 +21,9 @@ pub struct rocksdb_block_based_table_options_t {
 c_api! {
     /// RocksDB's defaults.
     fn rocksdb_block_based_options_create() -> *mut rocksdb_block_based_table_options_t {
-        boxed(rocksdb_block_based_table_options_t::default())
+        let mut options = rocksdb_block_based_table_options_t::default();
+        generation::adjust_table_options(&mut options);
+        boxed(options)
     }
 
     /// Shares a cache; NULL keeps the one before.
