@@ -56,6 +56,7 @@ def describe(L, meta):
             n = N()
             at_key = L("livefiles_" + k, files, at, C.byref(n), res=P)
             f[k] = C.string_at(at_key, n.value).hex()
+        f["counts"] = [L("livefiles_" + k, files, at, res=C.c_uint64) for k in ["entries", "deletions"]]
         out.append(f)
     name = L("export_import_files_metadata_get_db_comparator_name", meta, res=P)
     return {"comparator": C.string_at(name).decode(), "files": out}
@@ -228,6 +229,10 @@ def main():
         for field in ["seen", "error", "twice"]:
             if ours[field] != peer[field]:
                 sys.exit(f"seed {seed}: exports differ in {field}: {ours[field]!r:.300} {peer[field]!r:.300}")
+        if ours["told"] and ours["told"]["files"] and peer["told"]["files"]:
+            one, other = (side["told"]["files"][0] for side in [ours, peer])
+            if [one["column_family_name"], one["counts"]] != [other["column_family_name"], other["counts"]]:
+                sys.exit(f"seed {seed}: exports describe their files differently: {one} {other}")
         for who, (work, made) in exports.items():
             if made["told"] is None:
                 continue

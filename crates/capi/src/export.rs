@@ -35,7 +35,7 @@ c_api! {
             let exported = (*column_family).cf.export(path(export_dir))?;
             Ok(boxed(rocksdb_export_import_files_metadata_t {
                 comparator: exported.comparator,
-                files: rocksdb_livefiles_t::of(exported.files),
+                files: rocksdb_livefiles_t::of_export(exported.files),
             }))
         })
     }

@@ -97,6 +97,16 @@ impl rocksdb_livefiles_t {
         Self(files.into_iter().map(Into::into).collect())
     }
 
+    /// The tables of an export. As in RocksDB, these name no family and have no counts of entries.
+    pub(crate) fn of_export(files: Vec<LiveFile>) -> Self {
+        let mut list = Self::of(files);
+        for file in &mut list.0 {
+            file.column_family_name = CString::default();
+            (file.entries, file.deletions) = (0, 0);
+        }
+        list
+    }
+
     pub(crate) fn to_tables(&self) -> Vec<LiveFile> {
         self.0.iter().map(rocksdb_livefile_t::to_table).collect()
     }
