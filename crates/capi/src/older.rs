@@ -1,7 +1,7 @@
 //! Functions that releases before 11.8 had and older bindings name.
 //!
-//! Setters store nothing, and getters return the default of the release that had them last: the options are gone
-//! from the engine.
+//! Getters return what was set, or the default of the release that had them last. Nothing else comes of it: the options
+//! are gone from the engine.
 
 use crate::batch_with_index::rocksdb_writebatch_wi_t;
 use crate::cache::rocksdb_cache_t;
@@ -13,45 +13,67 @@ use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
 use std::ptr;
 
-/// `NORMAL`, the hint that was the default.
-const NORMAL_ACCESS: i32 = 1;
+/// Options of a database that have no effect any more.
+#[derive(Clone)]
+pub(crate) struct OlderOptions {
+    access_hint: i32,
+    skips_sizes: u8,
+    write_buffers_to_maintain: i32,
+}
+
+impl Default for OlderOptions {
+    fn default() -> Self {
+        const NORMAL_ACCESS: i32 = 1;
+        Self {
+            access_hint: NORMAL_ACCESS,
+            skips_sizes: 0,
+            write_buffers_to_maintain: 0,
+        }
+    }
+}
 
 c_api! {
-    /// Has no effect: hints to the file system are given by each read.
+    /// Is stored only: hints to the file system are given by each read.
     fn rocksdb_options_set_access_hint_on_compaction_start(
-        _options: *mut rocksdb_options_t,
-        _hint: i32,
-    ) {}
-
-    /// The former default.
-    fn rocksdb_options_get_access_hint_on_compaction_start(_options: *mut rocksdb_options_t) -> i32 {
-        NORMAL_ACCESS
+        options: *mut rocksdb_options_t,
+        hint: i32,
+    ) {
+        (*options).parts.older.access_hint = hint;
     }
 
-    /// Has no effect: sizes of tables are always compared with the MANIFEST when a database is opened.
+    /// The hint that was set; 1, a normal pattern, by default.
+    fn rocksdb_options_get_access_hint_on_compaction_start(options: *mut rocksdb_options_t) -> i32 {
+        (*options).parts.older.access_hint
+    }
+
+    /// Is stored only: sizes of tables are always compared with the MANIFEST when a database is opened.
     fn rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open(
-        _options: *mut rocksdb_options_t,
-        _value: u8,
-    ) {}
-
-    /// The former default.
-    fn rocksdb_options_get_skip_checking_sst_file_sizes_on_db_open(
-        _options: *mut rocksdb_options_t,
-    ) -> u8 {
-        0
+        options: *mut rocksdb_options_t,
+        value: u8,
+    ) {
+        (*options).parts.older.skips_sizes = u8::from(value != 0);
     }
 
-    /// Has no effect: `max_write_buffer_size_to_maintain` took its place.
-    fn rocksdb_options_set_max_write_buffer_number_to_maintain(
-        _options: *mut rocksdb_options_t,
-        _number: i32,
-    ) {}
+    /// The value that was set; 0 by default.
+    fn rocksdb_options_get_skip_checking_sst_file_sizes_on_db_open(
+        options: *mut rocksdb_options_t,
+    ) -> u8 {
+        (*options).parts.older.skips_sizes
+    }
 
-    /// The former default.
+    /// Is stored only: `max_write_buffer_size_to_maintain` took its place.
+    fn rocksdb_options_set_max_write_buffer_number_to_maintain(
+        options: *mut rocksdb_options_t,
+        number: i32,
+    ) {
+        (*options).parts.older.write_buffers_to_maintain = number;
+    }
+
+    /// The number that was set; 0 by default.
     fn rocksdb_options_get_max_write_buffer_number_to_maintain(
-        _options: *mut rocksdb_options_t,
+        options: *mut rocksdb_options_t,
     ) -> i32 {
-        0
+        (*options).parts.older.write_buffers_to_maintain
     }
 
     /// Has no effect, as it had none in any release that exported it.
@@ -78,5 +100,40 @@ c_api! {
         let mut unreported = ptr::null_mut();
         report(&raw mut unreported, (), || db.delete_table_file(&text(name)));
         libc::free(unreported.cast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{
+        rocksdb_options_create, rocksdb_options_create_copy, rocksdb_options_destroy,
+    };
+
+    #[test]
+    fn options_that_are_gone_are_remembered() {
+        // SAFETY: The handles are made, used and destroyed here.
+        unsafe {
+            let options = rocksdb_options_create();
+            assert_eq!(
+                rocksdb_options_get_access_hint_on_compaction_start(options),
+                1
+            );
+            rocksdb_options_set_access_hint_on_compaction_start(options, 2);
+            rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open(options, 7);
+            rocksdb_options_set_max_write_buffer_number_to_maintain(options, 3);
+            let copy = rocksdb_options_create_copy(options);
+            rocksdb_options_destroy(options);
+            assert_eq!(rocksdb_options_get_access_hint_on_compaction_start(copy), 2);
+            assert_eq!(
+                rocksdb_options_get_skip_checking_sst_file_sizes_on_db_open(copy),
+                1
+            );
+            assert_eq!(
+                rocksdb_options_get_max_write_buffer_number_to_maintain(copy),
+                3
+            );
+            rocksdb_options_destroy(copy);
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::ffi::{array, boxed, text, unbox};
 use crate::generation;
 use crate::hint_sets::HintSets;
 use crate::merge_operator::rocksdb_mergeoperator_t;
+use crate::older::OlderOptions;
 use crate::sst_file_manager::Managed;
 use crate::table_options::rocksdb_block_based_table_options_t;
 use libc::c_char;
@@ -61,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) collectors: Collectors,
     pub(crate) wal_filter: Option<Arc<dyn WalFilter>>,
     pub(crate) hint_sets: HintSets,
+    pub(crate) older: OlderOptions,
 }
 
 /// Strings lent to the C program; each lives as long as the handle.
