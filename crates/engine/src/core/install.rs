@@ -376,6 +376,7 @@ impl Lsm {
             // Nobody waits in the queue.
             StallCondition::Delayed(_) if is_smooth => 0,
             StallCondition::Delayed(_) => gate::DELAY,
+            StallCondition::Stopped(_) if is_smooth => gate::FULL,
             StallCondition::Stopped(_) => gate::STOP,
         };
         if state.families.values().any(is_dynamic) {
@@ -385,7 +386,7 @@ impl Lsm {
         if is_smooth && families.any(|f| f.family.pacer.is_watched()) {
             bits |= gate::PACE;
         }
-        let mask = gate::DELAY | gate::STOP | gate::PACE | gate::COUNT_READS;
+        let mask = gate::DELAY | gate::STOP | gate::FULL | gate::PACE | gate::COUNT_READS;
         self.gate.replace(mask, bits);
     }
 }

@@ -224,7 +224,8 @@ impl Lsm {
 
     /// Returns whether writers are delayed or stopped: then background work is urgent.
     pub(crate) fn is_held_up(&self) -> bool {
-        self.gate.has(gate::DELAY | gate::STOP | gate::PACE)
+        self.gate
+            .has(gate::DELAY | gate::STOP | gate::FULL | gate::PACE)
     }
 
     /// Deletes a blob file that a job wrote and no version names.

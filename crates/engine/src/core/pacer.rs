@@ -331,6 +331,15 @@ impl<'a> PaceControl<'a> {
         }
     }
 
+    /// As [`Self::tick`], under the state mutex, if it is time to.
+    pub(crate) fn look(&self, state: &DbState, family: &Family) {
+        if family.pacer.is_due(self.clock.monotonic_nanos())
+            && let Some(f) = state.family(family.id)
+        {
+            self.decide(state, f);
+        }
+    }
+
     /// As [`Self::tick`], after a version or a memtable was installed.
     pub(super) fn follow(&self, state: &mut DbState, id: u32, base_level: usize) {
         let is_smooth = self.throttle.is_smooth();

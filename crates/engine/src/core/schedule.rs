@@ -3,7 +3,7 @@
 use super::background_error::Place;
 use super::state::{DbState, FamilyState};
 use super::urgent::is_any_urgent;
-use super::{BackgroundWork, Lsm};
+use super::{BackgroundWork, Lsm, gate};
 use spanlith_base::{Error, Result, Severity, callbacks};
 use spanlith_env::JobClass;
 use spanlith_pace::{SpeedUpInput, wants_speed_up};
@@ -95,7 +95,8 @@ impl Lsm {
         let busy = queued + state.jobs.compactions_running();
         // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
         let behind = || state.families.values().any(wants_more);
-        let limit = if !self.gate.is_open_to_leaders() || behind() {
+        let is_held = !self.gate.is_open_to_leaders() || self.gate.has(gate::FULL);
+        let limit = if is_held || behind() {
             self.max_compactions()
         } else {
             1

@@ -27,8 +27,11 @@ pub(crate) mod gate {
     pub const COUNT_READS: u16 = 512;
     /// Reads take part in a trace: of queries, or of looked-up blocks.
     pub const TRACE_READS: u16 = 1024;
+    /// Under the policy `smooth` memtables of some family are full: its writers wait for a flush before they join the queue, and
+    /// others do not.
+    pub const FULL: u16 = 2048;
     /// Bits of which a writer looks at each before it joins the queue.
-    pub const WATCHED: u16 = PACE | TRACE | MEASURE | READ_ONLY | CALLS_BACK;
+    pub const WATCHED: u16 = PACE | FULL | TRACE | MEASURE | READ_ONLY | CALLS_BACK;
     /// Bits that are not meant for leaders.
     pub const NOT_LEADERS: u16 = WATCHED | READS;
     /// Bits that a reader looks at.

@@ -78,7 +78,8 @@ impl<'a> FlushCall<'a> {
             }
             return Err(Error::new(ErrorKind::ColumnFamilyDropped, ""));
         }
-        if self.reason == FlushReason::ManualFlush && !options.wait && lsm.gate.has(gate::STOP) {
+        let is_stopped = lsm.gate.has(gate::STOP | gate::FULL);
+        if self.reason == FlushReason::ManualFlush && !options.wait && is_stopped {
             return Err(Error::new(
                 ErrorKind::TryAgain,
                 "Writes have been stopped, thus unable to perform manual flush. Please try again later \

@@ -1,14 +1,15 @@
 //! Paces a write before it joins the queue: the policy `smooth`.
 //!
+//! A family whose memtables are full holds its own writers here, too, so that the queue stands still for nobody.
 //! A large batch is charged in slices, so that small writes come in between. Nobody sleeps with a lock; whoever closes the
 //! database finds every sleeper awake within [`NAP`].
 
 use super::WriteOptions;
 use super::count::WriteWaits;
-use super::room::no_room;
+use super::room::{RoomWaits, no_room, too_slow};
 use crate::commit::Entries;
-use crate::core::{Family, Lsm, PaceControl, Payload, WaitCause};
-use spanlith_base::{Error, ErrorKind, Result, sync};
+use crate::core::{Family, Lsm, PaceControl, Payload, WaitCause, gate};
+use spanlith_base::{Result, sync};
 use spanlith_wal::{BatchIter, BatchOp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,11 +59,20 @@ impl<'a> Pacing<'a> {
         Ok(waited)
     }
 
+    /// Waits for its turn, and then while the memtables of the family are full.
     fn pace_family(&self, family: &Arc<Family>, bytes: u64, options: &WriteOptions) -> Result<u64> {
-        let pacer = &family.pacer;
-        if !pacer.is_watched() {
-            return Ok(0);
+        let paced = match family.pacer.is_watched() {
+            true => self.await_turn(family, bytes, options)?,
+            false => 0,
+        };
+        match self.lsm.gate.has(gate::FULL) {
+            true => Ok(paced + RoomWaits::new(self.lsm).for_family(family, options)?),
+            false => Ok(paced),
         }
+    }
+
+    fn await_turn(&self, family: &Arc<Family>, bytes: u64, options: &WriteOptions) -> Result<u64> {
+        let pacer = &family.pacer;
         let clock = &self.lsm.c.env.clock;
         let began = clock.monotonic_nanos();
         if pacer.is_due(began) {
@@ -118,10 +128,6 @@ fn nap(wait: Duration, spent: u64, wait_max: Option<Duration>) -> Option<Duratio
     }
 }
 
-fn too_slow() -> Error {
-    Error::new(ErrorKind::TimedOut, "Write stall")
-}
-
 /// Bytes of an entry in a batch, roughly.
 fn bytes_of(op: &BatchOp<'_>) -> usize {
     const BESIDE: usize = 4;
@@ -155,8 +161,9 @@ fn bytes_by_family(parts: &[&[u8]]) -> Vec<(u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::gate;
+    use crate::options::CfOptions;
     use crate::{Cf, Db, FamilyOptions, WriteBatch, WriteClass};
+    use spanlith_base::ErrorKind;
     use spanlith_env::{Clock, Env, MemFs, VirtualClock};
     use std::sync::atomic::Ordering;
 
@@ -276,6 +283,51 @@ mod tests {
         assert!(all.is_some());
         let high = write(WriteClass::High, 10);
         assert!(high < 105, "{high}");
+    }
+
+    /// X-WC-14: a family whose memtables are full holds up its own writers, before they join the queue. Those of another pass
+    /// although no job runs for them.
+    #[test]
+    fn full_memtables_of_a_family_hold_nobody_else_up() {
+        let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 1);
+        let small = CfOptions::new().write_buffer_size(64u64 << 10);
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let db = db.no_info_log().cf_options(small.clone());
+        let db = db.set("write_throttle_policy=smooth").unwrap();
+        let db = db.open().unwrap();
+        let calm = db
+            .create_cf(FamilyOptions::new("calm").options(small))
+            .unwrap();
+        let hot = db.default_cf();
+        let mut hurried = WriteOptions::new();
+        hurried.no_slowdown = true;
+        let put = |i: u32| hot.put_opt(i.to_be_bytes(), vec![0; 2000], &hurried);
+        let refused = (0..1000).find_map(|i| put(i).err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Incomplete);
+        let gate = &db.engine().gate;
+        assert!(gate.has(gate::FULL) && !gate.has(gate::STOP));
+        let stopped = || hot.property("rocksdb.is-write-stopped");
+        assert_eq!(stopped().as_deref(), Some("1"));
+        let due = executor.pending();
+        for i in 0..20u32 {
+            calm.put(i.to_be_bytes(), vec![0; 2000]).unwrap();
+            calm.put_opt("k", "v", &hurried).unwrap();
+        }
+        assert_eq!(executor.pending(), due, "nobody waited for a job");
+        // A batch waits for all of its families.
+        let mut both = WriteBatch::new();
+        both.put_cf(&calm, "b", "v");
+        db.write(&both).unwrap();
+        both.put_cf(&hot, "b", "v");
+        let e = db.write_opt(&both, &hurried).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Incomplete);
+        let now = WriteOptions::new().wait_max(Some(Duration::ZERO));
+        let e = hot.put_opt("k", "v", &now).unwrap_err();
+        assert_eq!(e.to_string(), "Operation timed out: Write stall");
+        // A writer that waits has the flush run, and goes on after it.
+        hot.put("k", "v").unwrap();
+        assert_eq!(stopped().as_deref(), Some("0"));
+        assert!(!gate.has(gate::FULL) && executor.pending() < due + 2);
     }
 
     /// Keeps the lines of the info log.

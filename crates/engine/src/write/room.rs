@@ -1,15 +1,22 @@
 //! Makes room before a group is written: refuses, delays or stops it, and seals a full memtable.
 
+use super::WriteOptions;
 use super::count::WriteWaits;
 use super::urgent::address;
-use crate::core::{DbState, LeaderState, Leadership, Lsm, Place, gate};
+use crate::core::{
+    DbState, Family, LeaderState, Leadership, Lsm, PaceControl, Place, StallCondition, WaitCause,
+    gate,
+};
 use crate::listener::FlushReason;
 use spanlith_base::sync::{MutexGuard, assert_no_lock_is_held};
-use spanlith_base::{Error, Result, callbacks};
+use spanlith_base::{Error, ErrorKind, Result, callbacks};
 use std::time::Duration;
 
 /// Longest wait of a writer for an ingestion.
 const HOLD_MAX: Duration = Duration::from_secs(10);
+/// Longest wait of a writer whose family is full before it looks how far flushes and compactions have come: a stop of the device is known
+/// by that nothing moves.
+const LOOK: Duration = Duration::from_millis(100);
 /// Longest single sleep of a delayed writer, so that it notices soon that the delay is lifted.
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -38,6 +45,11 @@ pub(super) struct Waited {
 /// Returns what a writer is told who does not want to wait.
 pub(super) fn no_room() -> Error {
     Error::incomplete("Write stall")
+}
+
+/// Returns what a writer is told who has waited, or would have to wait, for longer than it wants to.
+pub(super) fn too_slow() -> Error {
+    Error::new(ErrorKind::TimedOut, "Write stall")
 }
 
 impl LeaderState {
@@ -158,6 +170,23 @@ fn passes(lsm: &Lsm, bits: u16) -> bool {
     bits & gate::REFUSE == 0 && lsm.throttle.has_urgent()
 }
 
+/// Says how long a writer waits for background work.
+#[derive(Clone, Copy)]
+struct Patience {
+    no_slowdown: bool,
+    /// Up to this time of the clock, looking every [`LOOK`] whether the state is another one; `None` for as long as it takes, until
+    /// somebody says that it has changed.
+    until: Option<u64>,
+}
+
+impl Patience {
+    /// How long to wait before the next look; zero if it has waited for too long.
+    fn nap(self, now: u64) -> Option<Duration> {
+        let left = Duration::from_nanos(self.until?.saturating_sub(now));
+        Some(left.min(LOOK))
+    }
+}
+
 /// Waits of writers for room, without leadership.
 pub(super) struct RoomWaits<'a> {
     pub(super) lsm: &'a Lsm,
@@ -217,6 +246,57 @@ impl<'a> RoomWaits<'a> {
         if bits & gate::HOLD != 0 && !no_slowdown {
             state = self.wait_for_ingestion(state);
         }
+        let patience = Patience {
+            no_slowdown,
+            until: None,
+        };
+        self.wait_while(state, patience, |_| {
+            self.lsm.gate.has(gate::STOP) && !self.lsm.throttle.has_urgent()
+        })
+    }
+
+    /// Waits, before a write joins the queue, until the memtables of its family take more: nobody else waits for that. Returns for how
+    /// many nanoseconds.
+    ///
+    /// # Errors
+    /// `Incomplete` and `TimedOut` if it does not want to wait, or so long; of a database that takes no writes.
+    #[cold]
+    pub(super) fn for_family(&self, family: &Family, options: &WriteOptions) -> Result<u64> {
+        let clock = &self.lsm.c.env.clock;
+        let began = clock.monotonic_nanos();
+        let stop = |state: &DbState| match state.family(family.id)?.stall {
+            StallCondition::Stopped(cause) => Some(cause),
+            _ => None,
+        };
+        let state = self.lsm.state.lock();
+        let Some(cause) = stop(&state) else {
+            return Ok(0);
+        };
+        let wait_max = options.wait_max.map(|max| max.as_nanos() as u64);
+        let patience = Patience {
+            no_slowdown: options.no_slowdown,
+            until: Some(wait_max.map_or(u64::MAX, |max| began.saturating_add(max))),
+        };
+        let control = PaceControl::of(self.lsm);
+        let waited = self.wait_while(state, patience, |state| {
+            control.look(state, family);
+            stop(state).is_some()
+        });
+        let nanos = clock.monotonic_nanos().saturating_sub(began);
+        if nanos > 0 {
+            WriteWaits::new(self.lsm).count(nanos, WaitCause::Rule(cause));
+        }
+        self.lsm.reporter.tell_stalls();
+        waited.map(|()| nanos)
+    }
+
+    /// Waits for background work while writers are stopped.
+    fn wait_while(
+        &self,
+        mut state: MutexGuard<'a, DbState>,
+        patience: Patience,
+        is_stopped: impl Fn(&DbState) -> bool,
+    ) -> Result<()> {
         loop {
             if state.life.is_closing() {
                 return Err(Error::shutdown("stalled writes"));
@@ -224,15 +304,19 @@ impl<'a> RoomWaits<'a> {
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
-            if !self.lsm.gate.has(gate::STOP) || self.lsm.throttle.has_urgent() {
+            if !is_stopped(&state) {
                 return Ok(());
             }
             if state.life.gives_up() {
                 // Nothing will lift the stop.
                 return Err(Error::shutdown("stalled writes"));
             }
-            if no_slowdown {
+            if patience.no_slowdown {
                 return Err(no_room());
+            }
+            let nap = patience.nap(self.lsm.c.env.clock.monotonic_nanos());
+            if nap.is_some_and(|nap| nap.is_zero()) {
+                return Err(too_slow());
             }
             if let Some(e) = self.lsm.escalate(&mut state) {
                 return Err(e);
@@ -245,7 +329,11 @@ impl<'a> RoomWaits<'a> {
             }
             // Ends with the flush or compaction that lifts the stop, with an error, with the try that
             // follows one, or with close.
-            state = self.lsm.wait_changed(state);
+            let executor = &self.lsm.c.env.executor;
+            state = match nap.filter(|_| !executor.is_manual() && !executor.lacks_threads()) {
+                Some(nap) => self.lsm.state.wait_timeout(state, nap).0,
+                None => self.lsm.wait_changed(state),
+            };
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn submit(
         Some(place) => Urgent::begin(engine, place)?,
     };
     let mut measured = engine.reporter.begin_measured(payload);
-    if engine.gate.has(gate::PACE) && urgent.is_none() {
+    if engine.gate.has(gate::PACE | gate::FULL) && urgent.is_none() {
         let waited = Pacing::new(engine).wait(payload, options)?;
         if let Some(m) = &mut measured {
             m.paced(waited);

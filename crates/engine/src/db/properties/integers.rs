@@ -106,7 +106,8 @@ const INTEGERS: &[(&str, IntProperty)] = &[
         }
     }),
     ("is-write-stopped", |p| {
-        u64::from(p.e.gate.has(crate::core::gate::STOP))
+        use crate::core::gate::{FULL, STOP};
+        u64::from(p.e.gate.has(STOP | FULL))
     }),
     ("block-cache-capacity", |p| {
         cache(p.f, |c| c.capacity() as u64)
