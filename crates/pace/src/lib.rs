@@ -34,6 +34,7 @@ mod pressure;
 mod rocksdb;
 mod smooth;
 mod speed_up;
+mod standstill;
 mod two_stage;
 mod windows;
 mod work_debt;

@@ -29,6 +29,8 @@ pub struct Level0Facts {
     pub volume: f64,
     /// Seconds until the compaction out of level 0 that runs will end; `None` if none runs.
     pub relief: Option<f64>,
+    /// Seconds for which it has run; 0 if none does.
+    pub spent: f64,
     /// Compactions out of level 0 that ended, in all.
     pub rounds: u64,
     /// Files that compactions within level 0 have taken off, in all.

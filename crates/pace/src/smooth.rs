@@ -14,6 +14,7 @@
 use crate::capacity::Meter;
 use crate::level0::{Around, Level0};
 use crate::pressure::{Facts, Level0Facts, Pressure, Stage};
+use crate::standstill::Standstill;
 
 /// Pressure below which everything passes.
 const FREE: f64 = 0.30;
@@ -78,6 +79,9 @@ pub struct Smooth {
     /// Averaged pressures.
     averages: [f64; 4],
     level0: Level0,
+    /// The rate that level 0 allowed at the last look.
+    level0_rate: Option<f64>,
+    standstill: Standstill,
 }
 
 impl Smooth {
@@ -95,6 +99,8 @@ impl Smooth {
             rates: [None; 4],
             averages: [0.0; 4],
             level0: Level0::new(),
+            level0_rate: None,
+            standstill: Standstill::default(),
         }
     }
 
@@ -132,20 +138,26 @@ impl Smooth {
             facts.debt.drains,
             facts.space.drains,
         ];
+        // A job that failed takes its progress back: nothing is measured then.
+        let done: [u64; 4] = std::array::from_fn(|i| retired[i].saturating_sub(self.retired[i]));
+        let moved = done[Stage::Memory as usize] > 0 || done[Stage::Level0 as usize] > 0;
+        let stands = self.standstill.follow(facts, moved, passed.min(STEP_MAX));
+        let is_measured = passed <= STEP_MAX && !stands;
         for (i, meter) in self.meters.iter_mut().enumerate() {
-            // A job that failed takes its progress back: nothing is measured then.
-            let done = retired[i].saturating_sub(self.retired[i]);
-            if (self.busy[i] || done > 0) && passed <= STEP_MAX {
-                meter.add(done, passed);
+            if (self.busy[i] || done[i] > 0) && is_measured {
+                meter.add(done[i], passed);
             }
         }
         self.retired = retired;
         self.busy = busy;
         let arrived = admitted.saturating_sub(self.admitted);
-        if passed <= STEP_MAX {
+        if is_measured {
             self.arrival.add(arrived, passed);
         }
         self.admitted = admitted;
+        if !stands {
+            self.level0_rate = self.level0_rate(&facts.level0, passed);
+        }
         self.decide(facts, passed)
     }
 
@@ -161,7 +173,7 @@ impl Smooth {
             let d = pressure.get(stage);
             let rate = match stage {
                 Stage::Memory => self.memory_rate(d),
-                Stage::Level0 => self.level0_rate(&facts.level0, passed),
+                Stage::Level0 => self.level0_rate,
                 _ => self.tree_rate(stage, d, passed),
             };
             if let Some(rate) = rate
@@ -191,7 +203,11 @@ impl Smooth {
             floor: self.options.stage1_floor_rate as f64,
             passed,
         };
-        self.level0.tick(facts, &around)
+        let facts = Level0Facts {
+            relief: self.standstill.relief(facts),
+            ..*facts
+        };
+        self.level0.tick(&facts, &around)
     }
 
     /// Returns what a stage that only paces allows at a pressure.

@@ -477,6 +477,8 @@ fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Fac
         .progress()
         .iter()
         .filter(|j| j.level0_bytes > 0);
+    let known = jobs.clone().filter_map(|j| j.left_and_spent(now));
+    let first = known.min_by(|a, b| a.0.total_cmp(&b.0));
     let external = f.pace.files.external() as f64 / PARTS as f64;
     // Elsewhere the runs are the whole tree.
     let volume = match f.settings.levels.is_leveled() && runs > 0 {
@@ -487,10 +489,8 @@ fn level0(f: &FamilyState, flushed: f64, compacts: bool, now: u64) -> (Level0Fac
         files: (runs as f64 + flushed - external).max(0.0),
         file_bytes: f.pace.flush_payload,
         volume: volume * f.pace.expansion(),
-        relief: jobs
-            .clone()
-            .filter_map(|j| j.left_seconds(now))
-            .reduce(f64::min),
+        relief: first.map(|j| j.0),
+        spent: first.map_or(0.0, |j| j.1),
         rounds: f.pace.rounds,
         merged: f.pace.merged,
         trigger,

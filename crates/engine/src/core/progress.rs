@@ -126,11 +126,11 @@ impl CompactionProgress {
         }
     }
 
-    /// Seconds until it ends if it goes on as it began; `None` before that can be said.
-    pub(crate) fn left_seconds(&self, now_nanos: u64) -> Option<f64> {
+    /// Seconds until it ends if it goes on as it began, and for which it has run; `None` before that can be said.
+    pub(crate) fn left_and_spent(&self, now_nanos: u64) -> Option<(f64, f64)> {
         let done = self.fraction();
         let spent = now_nanos.saturating_sub(self.began_nanos) as f64 / 1e9;
-        (done >= KNOWN && spent > 0.0).then(|| spent * (1.0 - done) / done)
+        (done >= KNOWN && spent > 0.0).then(|| (spent * (1.0 - done) / done, spent))
     }
 
     /// Bytes of level 0 that are as good as gone from it.
@@ -173,13 +173,16 @@ mod tests {
     #[test]
     fn a_compaction_counts_what_left_level_0() {
         let p = CompactionProgress::new(7, 1000, 5_000_000_000);
-        assert_eq!((p.level0_done(), p.left_seconds(9_000_000_000)), (0, None));
+        assert_eq!(
+            (p.level0_done(), p.left_and_spent(9_000_000_000)),
+            (0, None)
+        );
         p.expect(400);
         p.add(100);
         assert_eq!((p.fraction(), p.level0_done()), (0.25, 250));
-        assert_eq!(p.left_seconds(9_000_000_000), Some(12.0));
+        assert_eq!(p.left_and_spent(9_000_000_000), Some((12.0, 4.0)));
         // A clock that went back.
-        assert_eq!(p.left_seconds(0), None);
+        assert_eq!(p.left_and_spent(0), None);
         p.add(1000);
         assert_eq!(p.level0_done(), 1000);
     }

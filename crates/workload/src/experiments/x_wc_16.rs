@@ -14,7 +14,7 @@ pub const ENTRY: Experiment = Experiment {
             nothing happens; the tables of half of the keys go, by which the base level moves; flushes do a tenth of their speed for 20 s, as one of \
             800 tables would; or the device stops for 5 s.",
     criterion: "smooth: in the time from then on no window of 100 ms below half of the median after the range, the move and the slow flush, and seconds vary by at most \
-                0.10; after the stop of the device writers have half of the median again within 1 s of its end, and 0.9 of it within 40 s",
+                0.10; after the stop of the device writers have half of the median again within 1 s of its end, and 0.8 of it within 3 s",
     stores: Stores::Ours,
     run,
 };
@@ -54,7 +54,7 @@ fn judge(found: &mut Findings, what: &str, after: &[f64], variation: f64) {
         return;
     }
     let rest = after.get((STOP * 10.0) as usize..).unwrap_or_default();
-    for (share, seconds) in [(0.5, 1.0), (0.9, 40.0)] {
+    for (share, seconds) in [(0.5, 1.0), (0.8, 3.0)] {
         let back = rest.iter().position(|&b| b >= share * windows.median);
         let back = back.map_or(f64::MAX, |n| n as f64 / 10.0);
         let what = format!("smooth: seconds until {share} of the median after the stop");

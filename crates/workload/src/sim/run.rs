@@ -539,6 +539,9 @@ impl Sim<'_> {
         let stopped = matches!(self.condition, StallCondition::Stopped(_));
         if memory_full || (stopped && !smooth) {
             self.out.stopped_seconds += p.step;
+            if smooth {
+                self.tick(now, nanos);
+            }
             return;
         }
         let bytes = match (smooth, self.batch.is_some()) {
@@ -627,15 +630,22 @@ impl Sim<'_> {
         self.judge();
     }
 
-    fn paced(&mut self, now: f64, nanos: u64, most: f64) -> f64 {
-        if now >= self.next_tick {
-            self.next_tick = now + 0.004;
-            let decision =
-                self.smooth
-                    .tick(nanos, &self.facts(), self.retired(), self.admitted as u64);
-            self.bucket.set_rate(nanos, decision.rate);
-            self.pace = decision.rate.zip(decision.stage);
+    /// Looks at the state, if it is time to.
+    fn tick(&mut self, now: f64, nanos: u64) {
+        if now < self.next_tick {
+            return;
         }
+        self.next_tick = now + 0.004;
+        let (facts, retired) = (self.facts(), self.retired());
+        let decision = self
+            .smooth
+            .tick(nanos, &facts, retired, self.admitted as u64);
+        self.bucket.set_rate(nanos, decision.rate);
+        self.pace = decision.rate.zip(decision.stage);
+    }
+
+    fn paced(&mut self, now: f64, nanos: u64, most: f64) -> f64 {
+        self.tick(now, nanos);
         // As much as is released, in one piece.
         let rate = self.bucket.rate();
         rate.map_or(most, |rate| most.min(rate * self.p.step))
@@ -686,6 +696,7 @@ impl Sim<'_> {
                 volume: self.tree.version.level_bytes(0) as f64
                     + flushing * p.write_buffer_size as f64,
                 relief: self.relief(),
+                spent: self.level0_job().map_or(0.0, |job| self.now - job.began),
                 trigger,
                 stop: p.stop_trigger,
                 drains: compacts && files.len() as i64 >= i64::from(trigger),
@@ -699,9 +710,14 @@ impl Sim<'_> {
         }
     }
 
+    /// The compaction out of level 0 that runs.
+    fn level0_job(&self) -> Option<&Job> {
+        self.jobs.iter().find(|j| j.level0_bytes > 0.0)
+    }
+
     /// Seconds until the compaction out of level 0 ends, by what it did so far.
     fn relief(&self) -> Option<f64> {
-        let job = self.jobs.iter().find(|j| j.level0_bytes > 0.0)?;
+        let job = self.level0_job()?;
         let done = job.all - job.left;
         let speed = done / (self.now - job.began);
         (done > 0.02 * job.all && speed > 0.0).then(|| job.left / speed)
@@ -784,6 +800,30 @@ mod tests {
         let lasting = of(ThrottlePolicy::TwoStage);
         let most = lasting.series.iter().fold(0.0, |a: f64, &b| a.max(b));
         assert!(lasting.even.min < 0.1 * most, "{:?}", lasting.even);
+    }
+
+    /// A device that stopped and goes on again does what it did before, and so do writers.
+    #[test]
+    fn a_stop_of_the_device_is_forgotten_with_its_end() {
+        for (at, seconds) in [(100.0, 1.0), (101.3, 5.0), (102.6, 20.0)] {
+            let mishap = Mishap::Slow {
+                at,
+                seconds,
+                flushes: 0.0,
+                device: 0.0,
+            };
+            let o = run(&Params {
+                offered: 13e6,
+                seconds: 150.0,
+                mishap: Some(mishap),
+                ..Params::default()
+            });
+            let before = evenness(&o.series[800..1000]).median;
+            let end = ((at + seconds) * 10.0) as usize;
+            let after = &o.series[end + 20..];
+            let least = after.iter().copied().fold(f64::MAX, f64::min);
+            assert!(least > 0.8 * before, "{at} {seconds}: {least} {before}");
+        }
     }
 
     /// How many sets of random parameters swing by more than 30 % of what they carry, starve a second, or let level 0 pass its
