@@ -65,6 +65,8 @@ pub struct Params {
     pub slots: usize,
     /// As many whether it is or not.
     pub slots_are_fixed: bool,
+    /// One more, for a compaction within level 0 while one out of it runs. The engine does not do so.
+    pub merges_beside: bool,
     /// RocksDB's options of the same names.
     pub write_buffer_size: u64,
     /// See [`Self::write_buffer_size`].
@@ -105,6 +107,7 @@ impl Default for Params {
             device_speed: 400e6,
             slots: 1,
             slots_are_fixed: false,
+            merges_beside: false,
             write_buffer_size: 2 << 20,
             max_write_buffer_number: 2,
             slowdown_trigger: 20,
@@ -411,8 +414,7 @@ impl Sim<'_> {
         self.out.level0_max = self.out.level0_max.max(version.num_files(0));
         self.out.debt_max = self.out.debt_max.max(self.pending);
         self.judge();
-        while self.jobs.len() < self.slots() {
-            let Some(plan) = self.tree.pick() else { break };
+        while let Some(plan) = self.next_plan() {
             let level0: u64 = match plan.output_level {
                 0 => 0,
                 _ => {
@@ -432,6 +434,24 @@ impl Sim<'_> {
                 plan,
             });
         }
+    }
+
+    /// The next compaction, if there is a slot for it.
+    fn next_plan(&mut self) -> Option<CompactionPlan> {
+        if self.jobs.len() < self.slots() {
+            return self.tree.pick();
+        }
+        let merges = self.jobs.iter().any(|j| j.plan.output_level == 0);
+        let is_free = self.jobs.len() == self.slots() && !merges;
+        if !self.p.merges_beside || !is_free || self.level0_job().is_none() {
+            return None;
+        }
+        let plan = self.tree.pick()?;
+        if plan.output_level == 0 {
+            return Some(plan);
+        }
+        self.tree.put_back(&plan);
+        None
     }
 
     fn slots(&self) -> usize {
@@ -800,6 +820,26 @@ mod tests {
         let lasting = of(ThrottlePolicy::TwoStage);
         let most = lasting.series.iter().fold(0.0, |a: f64, &b| a.max(b));
         assert!(lasting.even.min < 0.1 * most, "{:?}", lasting.even);
+    }
+
+    /// A slot for compactions within level 0 beside the one out of it makes that one wide without a stop: an even rate uses it,
+    /// stop and go does not.
+    #[test]
+    fn merges_beside_carry_more_of_an_overload_at_an_even_rate() {
+        let of = |policy, merges_beside| {
+            let p = Params {
+                policy,
+                merges_beside,
+                seconds: 120.0,
+                ..Params::default()
+            };
+            run(&p).even
+        };
+        let stop_and_go = of(ThrottlePolicy::Rocksdb, false).mean;
+        assert!(of(ThrottlePolicy::Rocksdb, true).mean < 1.1 * stop_and_go);
+        let beside = of(ThrottlePolicy::Smooth, true);
+        assert!(beside.mean > 1.4 * stop_and_go, "{beside:?} {stop_and_go}");
+        assert_eq!(beside.below_half, 0, "{beside:?}");
     }
 
     /// A device that stopped and goes on again does what it did before, and so do writers.

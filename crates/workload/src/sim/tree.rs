@@ -175,6 +175,14 @@ impl Tree {
         Some(plan)
     }
 
+    /// Gives back the inputs of a plan that was picked last and is not carried out.
+    pub(super) fn put_back(&mut self, plan: &CompactionPlan) {
+        for file in plan.input_files() {
+            file.set_being_compacted(false);
+        }
+        self.running.pop();
+    }
+
     /// Installs what a plan makes.
     pub(super) fn finish(&mut self, plan: &CompactionPlan) {
         let id = plan.input_files().next().map_or(0, |f| f.number);
