@@ -217,7 +217,7 @@ fn as_program(program: &Program, at: usize, image: &Image) -> Option<Program> {
 /// Runs one workload; every change is a crash point.
 pub fn run_workload(plan: &CrashPlan, name: &'static str, seed: u64, report: &mut CrashReport) {
     let mut program = workload(name, seed);
-    program.setup.own = plan.own;
+    program.setup = program.setup.with_own(plan.own);
     let mut rng = Rng::new(seed ^ 0x0063_7261_7368);
     let mut player = Player::new(&program, plan.faults.clone());
     player.keep_history = true;

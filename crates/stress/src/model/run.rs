@@ -131,7 +131,7 @@ pub fn program_of(plan: &ModelPlan, number: u64) -> Program {
     let real = plan.real_one_in > 0 && rng.one_in(plan.real_one_in);
     let len = draw_len(&mut rng);
     let mut program = draw_program(&mut rng, len, real);
-    program.setup.own = plan.own;
+    program.setup = program.setup.with_own(plan.own);
     program
 }
 

@@ -54,6 +54,26 @@ pub fn own_options(text: &str) -> &'static str {
 }
 
 impl Setup {
+    /// Takes own options that a plan names; of one that names none, how writers are slowed down and whether compactions give way,
+    /// by the seed of the world, so that all else is drawn as without.
+    pub fn with_own(mut self, named: &'static str) -> Self {
+        const DRAWN: [&str; 8] = [
+            "",
+            "",
+            "preemptible_compaction=true",
+            "write_throttle_policy=smooth",
+            "write_throttle_policy=smooth",
+            "write_throttle_policy=smooth;preemptible_compaction=true",
+            "write_throttle_policy=two_stage;preemptible_compaction=true",
+            "write_throttle_policy=rocksdb_517",
+        ];
+        self.own = match named {
+            "" => DRAWN[self.world_seed as usize / 4 % DRAWN.len()],
+            named => named,
+        };
+        self
+    }
+
     /// Draws one.
     pub fn draw(rng: &mut Rng, real: bool) -> Self {
         let mut drawn = Self {
