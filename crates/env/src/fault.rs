@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+mod device;
+
 /// Above all callers' ranks; nothing is called under it but predicates.
 const RANK: u8 = 95;
 
@@ -46,17 +48,22 @@ pub enum OpClass {
     List,
     /// Asking for kind, size and time.
     Stat,
+    /// Opening a device.
+    DeviceOpen,
+    DeviceRead,
+    DeviceWrite,
+    DeviceFlush,
 }
 
 /// Describes what happens instead of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Effect {
-    /// The call fails with `errno`; an append has written the first `keep` bytes by then.
+    /// The call fails with `errno`; an append, or a write to a device, has written the first `keep` bytes by then.
     Fail {
         /// Error number.
         errno: i32,
-        /// Bytes of an append that arrive nevertheless.
+        /// Bytes of an append or a device's write that arrive nevertheless.
         keep: usize,
     },
     /// The call reports success and does nothing: a lying disk, or a bug planted to see whether a test
@@ -437,7 +444,12 @@ impl FileSystem for FaultFs {
     }
 
     fn open_device(&self, path: &Path, access: DeviceAccess) -> Result<Arc<dyn BlockDevice>> {
-        self.shared.inner.open_device(path, access)
+        const OPEN: &str = "While opening a speed disk";
+        let inner = self.shared.ask(OpClass::DeviceOpen, OPEN, path, |fs| {
+            fs.open_device(path, access)
+        })?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Arc::new(device::FaultDevice { shared, inner }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

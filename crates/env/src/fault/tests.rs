@@ -1,5 +1,6 @@
 use super::*;
 use crate::MemFs;
+use crate::device::Durability;
 
 fn fault_fs() -> (MemFs, FaultFs) {
     let mem = MemFs::new();
@@ -222,4 +223,59 @@ fn a_failed_close_counts_as_a_failed_sync() {
         "IO error: While closing file after writing: /f: Input/output error"
     );
     assert_eq!(file.sync().unwrap_err().to_string(), e.to_string());
+}
+
+#[test]
+fn calls_of_a_device_fail_by_plan_and_a_short_write_leaves_its_front() {
+    let (mem, fs) = fault_fs();
+    let path = Path::new("/disk");
+    mem.make_device(path, 1 << 16).unwrap();
+    let access = DeviceAccess::Write { offset: 0, len: 0 };
+    fs.add(FaultRule::fail(OpClass::DeviceOpen, 1, libc::ENODEV));
+    let opened = fs.open_device(path, access).map(drop).unwrap_err();
+    let device = fs.open_device(path, access).unwrap();
+    device.write_at(0, &[1; 8], Durability::Durable).unwrap();
+    fs.add(FaultRule::fail(OpClass::DeviceWrite, 1, libc::ENOSPC).short(3));
+    let written = device.write_at(0, &[2; 8], Durability::Durable);
+    fs.add(FaultRule::fail(OpClass::DeviceRead, 1, libc::EIO));
+    let mut buf = [0; 8];
+    let read = device.read_at(0, &mut buf);
+    fs.add(FaultRule::fail(OpClass::DeviceFlush, 1, libc::EIO));
+    let flushed = device.flush();
+    for (failed, begin) in [
+        (Err(opened), "IO error: While opening a speed disk: /disk: "),
+        (
+            written,
+            "IO error: No space left on device: While writing a speed disk: /disk: ",
+        ),
+        (read, "IO error: While reading a speed disk: /disk: "),
+        (flushed, "IO error: While flushing a speed disk: /disk: "),
+    ] {
+        let text = failed.unwrap_err().to_string();
+        assert!(text.starts_with(begin), "{text}");
+    }
+    device.read_at(0, &mut buf).unwrap();
+    assert_eq!(buf, [2, 2, 2, 1, 1, 1, 1, 1]);
+    fs.add(FaultRule::with_effect(
+        OpClass::DeviceRead,
+        1,
+        Effect::FlipBit { bit: 8 },
+    ));
+    device.read_at(0, &mut buf).unwrap();
+    assert_eq!(buf, [2, 3, 2, 1, 1, 1, 1, 1]);
+    fs.add(FaultRule::with_effect(
+        OpClass::DeviceFlush,
+        1,
+        Effect::Skip,
+    ));
+    device.write_at(0, &[4; 8], Durability::Cached).unwrap();
+    device.flush().unwrap();
+    let lost = mem.strict_clone();
+    let access = DeviceAccess::Read;
+    lost.open_device(path, access)
+        .unwrap()
+        .read_at(0, &mut buf)
+        .unwrap();
+    assert_eq!(buf[0], 2);
+    assert_eq!((fs.fired_total(), fs.calls(OpClass::DeviceFlush)), (6, 2));
 }
