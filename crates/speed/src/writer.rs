@@ -194,7 +194,7 @@ impl LogFile {
         let mut begun = Vec::new();
         while !rest.is_empty() {
             let again = self.open.take();
-            let again = again.filter(|h| {
+            let mut again = again.filter(|h| {
                 let len = rest.len().saturating_add(h.len as usize).min(room);
                 (h.len as usize) < room && self.disk.begin_again(h.ordinal, len as u16)
             });
@@ -226,13 +226,17 @@ impl LogFile {
                 let (page, count) = match taken {
                     Ok(taken) => taken,
                     Err(e) => {
-                        self.disk.end_write(&starts, &Ok(()));
+                        if let Some(header) = again {
+                            self.disk.give_up_again(header.ordinal, header.len);
+                        }
                         return Err(e);
                     }
                 };
                 if !buffer.is_empty() && page != first + 1 {
                     // The page that is written again lies elsewhere.
-                    self.write_run(&starts, &refs, first, &buffer, how, last)?;
+                    let written = self.write_run(&starts, &refs, first, &buffer, how, last);
+                    written.inspect_err(|_| self.put_back(again))?;
+                    again = None;
                     buffer.clear();
                     starts.clear();
                     refs.clear();
@@ -267,7 +271,8 @@ impl LogFile {
                 );
                 self.end = ordinal + count;
             }
-            self.write_run(&starts, &refs, first, &buffer, how, last)?;
+            let written = self.write_run(&starts, &refs, first, &buffer, how, last);
+            written.inspect_err(|_| self.put_back(again))?;
             self.buffer = buffer;
         }
         if how == Durability::Durable {
@@ -283,6 +288,19 @@ impl LogFile {
         emptied.clear();
         self.pending = emptied;
         Ok(())
+    }
+
+    /// The write that was to replace the page of `header`, if it is one, has failed and may have left anything there: what was
+    /// acknowledged goes back, as far as the device takes it. The log has failed in any case.
+    fn put_back(&self, header: Option<PageHeader>) {
+        let Some(header) = header else { return };
+        let mut page = AlignedBytes::zeroed(self.disk.page_size());
+        put(&mut page, PAGE_HEADER, &self.log.state.lock().tail);
+        seal_page(&mut page, &header, self.disk.instance());
+        // A second failure says no more than the first one.
+        let _ = self
+            .disk
+            .write_pages(header.page, &page, Durability::Cached);
     }
 
     /// The last page is not written again.

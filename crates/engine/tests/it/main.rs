@@ -72,6 +72,7 @@ mod set_options;
 mod shape;
 mod skipped;
 mod speed;
+mod speed_faults;
 mod speed_tables;
 mod sst_writer;
 mod styles;

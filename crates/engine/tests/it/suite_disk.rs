@@ -17,7 +17,12 @@ const LOGS_BYTES: u64 = 12 << 20;
 const TABLES_BYTES: u64 = 20 << 20;
 
 /// Modules whose tests make the speed disks of their databases themselves.
-const OWN_DISKS: [&str; 3] = ["speed::", "speed_tables::", "disk_tables::"];
+const OWN_DISKS: [&str; 4] = [
+    "speed::",
+    "speed_faults::",
+    "speed_tables::",
+    "disk_tables::",
+];
 
 /// Says which files are on the disks of the suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,6 +29,10 @@ const CLASSES: &[(OpClass, &[i32])] = &[
     (OpClass::Read, &[EIO]),
     (OpClass::List, &[EIO]),
     (OpClass::Stat, &[EIO]),
+    (OpClass::DeviceOpen, &[EMFILE, EIO]),
+    (OpClass::DeviceRead, &[EIO]),
+    (OpClass::DeviceWrite, &[EIO, ENOSPC]),
+    (OpClass::DeviceFlush, &[EIO]),
 ];
 
 /// One fault.
@@ -167,6 +171,11 @@ pub fn draw(rng: &mut Rng, counted: &Faults) -> Fault {
             OpClass::Append => Effect::Fail {
                 errno,
                 keep: *rng.pick(&[0, 1, 3, 20, 1 << 20]),
+            },
+            // All or nothing: a page that stays torn takes with it what was acknowledged and not synced.
+            OpClass::DeviceWrite => Effect::Fail {
+                errno,
+                keep: *rng.pick(&[0, 1 << 20]),
             },
             _ => Effect::Fail { errno, keep: 0 },
         };
