@@ -127,9 +127,14 @@ impl PosixDevice {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(is_writer);
-        if kind.is_block_device() && access == (DeviceAccess::Write { offset: 0, len: 0 }) {
-            // Refused while it is mounted or somebody else has it so.
-            options.custom_flags(sys::EXCLUSIVE);
+        if kind.is_block_device() && is_writer {
+            if access == (DeviceAccess::Write { offset: 0, len: 0 }) {
+                // Refused while it is mounted or somebody else has it so.
+                options.custom_flags(sys::EXCLUSIVE);
+            } else {
+                // Others may have other parts, but nobody all of it.
+                check_unclaimed(path).map_err(context)?;
+            }
         }
         let file = options.open(path).map_err(context)?;
         if let DeviceAccess::Write { offset, len } = access {
@@ -256,6 +261,21 @@ impl BlockDevice for PosixDevice {
     fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Refuses a block device that is mounted, or that somebody has as a whole.
+fn check_unclaimed(path: &Path) -> io::Result<()> {
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        let mut options = OpenOptions::new();
+        match options.read(true).custom_flags(sys::EXCLUSIVE).open(path) {
+            Ok(_) => return Ok(()),
+            // Perhaps one who looks, as here.
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) => std::thread::yield_now(),
+            Err(e) => return Err(e),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::EBUSY))
 }
 
 /// Opens a file once more, for writes that pass the page cache by.
