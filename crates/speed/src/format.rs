@@ -115,7 +115,7 @@ pub fn read_superblock(device: &dyn BlockDevice) -> Result<(Superblock, usize)> 
 ///
 /// # Errors
 /// `InvalidArgument` if there is something that might be wanted, without `force`: anything but zeros in front, or
-/// a speed disk that has an owner; or if the device is too small. Of the device.
+/// a speed disk that has an owner; or if the device is too small. `Corruption` if it has fewer bytes than it says. Of the device.
 pub fn format_disk(
     device: &dyn BlockDevice,
     options: &FormatOptions,
@@ -167,6 +167,7 @@ pub fn format_disk(
         owner: String::new(),
         tables,
     };
+    let ends = Ends::write(device, page_size, &instance)?;
     // The old copies go first: a format that is cut short leaves no disk, and not an old one with a new directory.
     let zeros = vec![0; WAL_START as usize];
     device.write_at(0, &zeros, Durability::Durable)?;
@@ -180,10 +181,54 @@ pub fn format_disk(
     bytes.resize(bytes.len().next_multiple_of(page_size as usize), 0);
     device.write_at(DIRECTORIES[0], &bytes, Durability::Durable)?;
     format_tables(device, &superblock)?;
+    ends.check(device)?;
     let mut bytes = superblock.encode();
     bytes.resize(bytes.len().next_multiple_of(page_size as usize), 0);
     device.write_at(SUPERBLOCKS[0], &bytes, Durability::Durable)?;
     Ok(superblock)
+}
+
+/// The last pages of a device, of its half, its quarter and so on, each written with its place: a device may say that it is
+/// larger than it is, and refuse its end or write it somewhere else.
+struct Ends {
+    pages: Vec<(u64, Vec<u8>)>,
+}
+
+impl Ends {
+    /// Writes them. They belong to groups or to pages of tables that are free, or to nothing.
+    fn write(device: &dyn BlockDevice, page_size: u32, instance: &[u8; 16]) -> Result<Self> {
+        let page = u64::from(page_size);
+        let mut pages = Vec::new();
+        let mut size = device.geometry().size;
+        while size > WAL_START + page {
+            let at = (size / page - 1) * page;
+            let mut bytes = instance.repeat(page_size as usize / instance.len());
+            if let Some(place) = bytes.get_mut(..8) {
+                place.copy_from_slice(&at.to_le_bytes());
+            }
+            device.write_at(at, &bytes, Durability::Durable)?;
+            pages.push((at, bytes));
+            size /= 2;
+        }
+        Ok(Self { pages })
+    }
+
+    /// Refuses a device that has not kept them.
+    fn check(&self, device: &dyn BlockDevice) -> Result<()> {
+        for (at, bytes) in &self.pages {
+            let mut found = vec![0; bytes.len()];
+            device.read_at(*at, &mut found)?;
+            if found != *bytes {
+                let text = format!(
+                    "{} does not hold the {} bytes that it says it has: what was written at byte {at} is not there",
+                    device.path().display(),
+                    device.geometry().size
+                );
+                return Err(Error::corruption(text).with_path(device.path()));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Refuses a device that holds something somebody may want.
@@ -234,4 +279,77 @@ fn known(front: &[u8]) -> Option<&'static str> {
     ];
     let found = kinds.iter().find(|(at, magic, _)| has(*at, magic));
     found.map(|(_, _, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulated::{EmulatedDevice, Profile};
+    use spanlith_env::Geometry;
+    use std::path::Path;
+
+    const SAID: u64 = 8 << 20;
+
+    /// A device of half of the bytes that it says it has.
+    struct Lying {
+        inner: EmulatedDevice,
+        /// The other half is the first one once more; else there is none.
+        is_folded: bool,
+    }
+
+    impl Lying {
+        fn place(&self, offset: u64) -> u64 {
+            match self.is_folded {
+                true => offset % (SAID / 2),
+                false => offset,
+            }
+        }
+    }
+
+    impl BlockDevice for Lying {
+        fn geometry(&self) -> Geometry {
+            Geometry {
+                size: SAID,
+                ..self.inner.geometry()
+            }
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+            self.inner.read_at(self.place(offset), buf)
+        }
+
+        fn write_at(&self, offset: u64, data: &[u8], durability: Durability) -> Result<()> {
+            self.inner.write_at(self.place(offset), data, durability)
+        }
+
+        fn flush(&self) -> Result<()> {
+            self.inner.flush()
+        }
+
+        fn path(&self) -> &Path {
+            self.inner.path()
+        }
+    }
+
+    #[test]
+    fn a_device_that_is_smaller_than_it_says_is_not_formatted() {
+        for (is_folded, tables) in [(true, 0), (true, 2 << 20), (false, 0), (false, 2 << 20)] {
+            let profile = Profile::by_name("O").unwrap();
+            let device = Lying {
+                inner: EmulatedDevice::new(profile, SAID / 2),
+                is_folded,
+            };
+            let options = FormatOptions {
+                tables,
+                ..FormatOptions::default()
+            };
+            let e = format_disk(&device, &options, *b"0123456789abcdef").unwrap_err();
+            let wanted = match is_folded {
+                true => "does not hold the 8388608 bytes",
+                false => "IO error: ",
+            };
+            assert!(e.to_string().contains(wanted), "{e}");
+            read_superblock(&device).unwrap_err();
+        }
+    }
 }
