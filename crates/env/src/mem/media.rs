@@ -2,35 +2,45 @@
 //! goes.
 
 use crate::traits::Rng;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const BLOCK: usize = 4096;
 /// Says what a disk writes as a whole, whatever happens.
 const SECTOR: usize = 512;
 
+/// Blocks that are found together.
+const BLOCKS_OF_RUN: u64 = 256;
+
+type Block = Option<Arc<[u8; BLOCK]>>;
+
 /// Bytes by block; blocks nobody wrote are zeros and take no room.
 #[derive(Clone, Debug, Default)]
 struct Image {
-    blocks: HashMap<u64, Arc<[u8; BLOCK]>>,
+    runs: BTreeMap<u64, Vec<Block>>,
 }
 
 impl Image {
     fn read(&self, mut offset: u64, mut buf: &mut [u8]) {
         while !buf.is_empty() {
             let (block, within) = (offset / BLOCK as u64, (offset % BLOCK as u64) as usize);
-            let n = buf.len().min(BLOCK - within);
-            let (part, rest) = buf.split_at_mut(n);
-            match self
-                .blocks
-                .get(&block)
-                .and_then(|b| b.get(within..within + n))
-            {
-                Some(bytes) => part.copy_from_slice(bytes),
-                None => part.fill(0),
+            let run = self.runs.get(&(block / BLOCKS_OF_RUN));
+            // To the end of the run.
+            let rest = (BLOCKS_OF_RUN - block % BLOCKS_OF_RUN) as usize * BLOCK - within;
+            let (mut part, after) = buf.split_at_mut(buf.len().min(rest));
+            offset += part.len() as u64;
+            buf = after;
+            let (mut at, mut within) = ((block % BLOCKS_OF_RUN) as usize, within);
+            while !part.is_empty() {
+                let n = part.len().min(BLOCK - within);
+                let (now, next) = part.split_at_mut(n);
+                let bytes = run.and_then(|run| run.get(at)).and_then(Option::as_ref);
+                match bytes.and_then(|b| b.get(within..within + n)) {
+                    Some(bytes) => now.copy_from_slice(bytes),
+                    None => now.fill(0),
+                }
+                (at, within, part) = (at + 1, 0, next);
             }
-            buf = rest;
-            offset += n as u64;
         }
     }
 
@@ -39,12 +49,16 @@ impl Image {
             let (block, within) = (offset / BLOCK as u64, (offset % BLOCK as u64) as usize);
             let n = data.len().min(BLOCK - within);
             let (part, rest) = data.split_at(n);
-            let bytes = self
-                .blocks
-                .entry(block)
-                .or_insert_with(|| Arc::new([0; BLOCK]));
-            if let Some(place) = Arc::make_mut(bytes).get_mut(within..within + n) {
-                place.copy_from_slice(part);
+            let run = self.runs.entry(block / BLOCKS_OF_RUN).or_default();
+            let at = (block % BLOCKS_OF_RUN) as usize;
+            if run.len() <= at {
+                run.resize(at + 1, None);
+            }
+            if let Some(place) = run.get_mut(at) {
+                let bytes = place.get_or_insert_with(|| Arc::new([0; BLOCK]));
+                if let Some(place) = Arc::make_mut(bytes).get_mut(within..within + n) {
+                    place.copy_from_slice(part);
+                }
             }
             data = rest;
             offset += n as u64;
@@ -242,6 +256,35 @@ mod tests {
         media.flush();
         let kept = media.after(PowerLoss::Nothing, &rng);
         assert_eq!(read(&kept, 0, 2048), read(&media, 0, 2048));
+    }
+
+    #[test]
+    fn what_was_written_anywhere_is_read_back_across_blocks_and_runs() {
+        let run = BLOCKS_OF_RUN * BLOCK as u64;
+        let mut media = Media::default();
+        for (n, offset) in [0, run - 3, 3 * run + 4090, 9 * run - 8000]
+            .iter()
+            .enumerate()
+        {
+            media.write_durable(*offset, &[n as u8 + 1; 9000]);
+        }
+        let mut wanted = vec![0; 10 * run as usize];
+        for (n, offset) in [0, run - 3, 3 * run + 4090, 9 * run - 8000]
+            .iter()
+            .enumerate()
+        {
+            wanted[*offset as usize..][..9000].fill(n as u8 + 1);
+        }
+        for (from, len) in [
+            (0, wanted.len()),
+            (run as usize - 5, 20),
+            (9 * run as usize - 1, 3 * BLOCK),
+        ] {
+            assert!(
+                read(&media, from as u64, len) == wanted[from..from + len],
+                "{from}"
+            );
+        }
     }
 
     #[test]
