@@ -41,7 +41,7 @@ impl Chunk {
         }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Region(region) => region.bytes(),
             Self::Bytes(bytes) => bytes,

@@ -45,6 +45,7 @@ mod tables;
 mod target;
 mod top;
 mod usage;
+mod verify;
 mod writer;
 mod yielding;
 

@@ -7,9 +7,11 @@
 
 use crate::directory::{Directory, LogEnd, LogEntry};
 use crate::kept::{Chunk, KeptPages};
-use crate::page::{PageHeader, decode_page};
+use crate::layout::Layout;
+use crate::page::PageHeader;
 use crate::plant::Plant;
 use crate::superblock::Superblock;
+use crate::verify::{Raw, Rule, Verified, Verifier};
 use spanlith_base::Result;
 use spanlith_base::memory::REGION_BYTES;
 use spanlith_env::BlockDevice;
@@ -54,8 +56,8 @@ pub struct FoundLog {
 /// The pages of a log that are whole.
 struct Pages {
     headers: Vec<PageHeader>,
+    /// As many of its first ones as there was room for.
     kept: KeptPages,
-    kept_bytes: usize,
 }
 
 /// Describes what a scan found.
@@ -86,84 +88,117 @@ pub(crate) fn scan(
     directory: &Directory,
     plant: Option<Plant>,
 ) -> Result<Scan> {
-    let mut found = Vec::with_capacity(directory.logs.len());
-    let mut room = KEPT_BYTES;
-    for entry in &directory.logs {
-        let pages = read_log(device, superblock, entry, room, plant)?;
-        room = room.saturating_sub(pages.kept_bytes);
-        found.push(pages);
-    }
+    let layout = &superblock.layout;
+    let rule = Rule {
+        page_size: layout.page_size as usize,
+        instance: superblock.instance,
+        ignores_checksums: plant == Some(Plant::NoChecksum),
+    };
+    let groups: u64 = directory.logs.iter().map(|l| l.groups.len() as u64).sum();
+    let bytes = groups * u64::from(layout.group_pages) * u64::from(layout.page_size);
+    let found = std::thread::scope(|scope| {
+        let mut reading = Reading {
+            device,
+            layout,
+            verifier: Verifier::new(scope, rule, bytes),
+            room: KEPT_BYTES,
+            spare: None,
+        };
+        let logs = directory.logs.iter();
+        logs.map(|entry| reading.log(entry, plant))
+            .collect::<Result<Vec<Pages>>>()
+    })?;
     Ok(judge(directory, found, plant))
 }
 
-/// All pages of a log that are whole, of which about `room` bytes at most are kept.
-fn read_log(
-    device: &dyn BlockDevice,
-    superblock: &Superblock,
-    entry: &LogEntry,
+/// Reads the logs of a disk, one after the other.
+struct Reading<'a> {
+    device: &'a dyn BlockDevice,
+    layout: &'a Layout,
+    verifier: Verifier,
+    /// Bytes of pages that may still be kept.
     room: usize,
-    plant: Option<Plant>,
-) -> Result<Pages> {
-    let layout = &superblock.layout;
-    let page_size = layout.page_size as usize;
-    let pages_at_once = (READ_BYTES / page_size).max(1) as u32;
-    let pages_of_piece = pages_at_once
-        .saturating_mul(READS_OF_PIECE)
-        .min(layout.group_pages);
-    let bytes_of_piece = pages_of_piece as usize * page_size;
-    let counts = |header: &PageHeader| {
-        let is_ours = header.colour == entry.colour || plant == Some(Plant::NoColour);
-        let is_before_end = match entry.end {
-            LogEnd::Closed(end) => header.offset.saturating_add(u64::from(header.len)) <= end,
-            LogEnd::Open(_) | LogEnd::Broken(_) => true,
+    /// Memory of a piece that was not kept.
+    spare: Option<Chunk>,
+}
+
+impl Reading<'_> {
+    /// All pages of a log that are whole.
+    fn log(&mut self, entry: &LogEntry, plant: Option<Plant>) -> Result<Pages> {
+        let layout = self.layout;
+        let page_size = layout.page_size as usize;
+        let pages_at_once = (READ_BYTES / page_size).max(1) as u32;
+        let pages_of_piece = pages_at_once
+            .saturating_mul(READS_OF_PIECE)
+            .min(layout.group_pages);
+        let bytes_of_piece = pages_of_piece as usize * page_size;
+        let counts = |header: &PageHeader| {
+            let is_ours = header.colour == entry.colour || plant == Some(Plant::NoColour);
+            let is_before_end = match entry.end {
+                LogEnd::Closed(end) => header.offset.saturating_add(u64::from(header.len)) <= end,
+                LogEnd::Open(_) | LogEnd::Broken(_) => true,
+            };
+            is_ours && is_before_end
         };
-        is_ours && is_before_end
-    };
-    let mut spare = None;
-    let mut found = Vec::new();
-    let (mut kept, mut kept_bytes) = (KeptPages::new(page_size), 0);
-    for &group in &entry.groups {
-        let end = layout.first_page(group) + layout.group_pages;
-        let mut first = layout.first_page(group);
-        while first < end {
-            let count = pages_of_piece.min(end - first);
-            let mut chunk = spare.take().unwrap_or_else(|| Chunk::new(bytes_of_piece));
-            let whole = chunk.bytes_mut().get_mut(..count as usize * page_size);
-            let (mut last, mut page) = (None, first);
-            for part in whole
-                .unwrap_or_default()
-                .chunks_mut(pages_at_once as usize * page_size)
-            {
-                device.read_at(layout.offset_of(page), part)?;
-                for bytes in part.chunks_exact(page_size) {
-                    let header = match plant {
-                        Some(Plant::NoChecksum) => crate::page::header_of(bytes),
-                        _ => decode_page(bytes, &superblock.instance),
-                    };
-                    if let Some(header) = header.filter(|h| h.page == page && counts(h)) {
-                        last = Some(page);
-                        found.push(header);
-                    }
-                    page += 1;
+        let mut pages = Pages {
+            headers: Vec::new(),
+            kept: KeptPages::new(page_size),
+        };
+        for &group in &entry.groups {
+            let end = layout.first_page(group) + layout.group_pages;
+            let mut first = layout.first_page(group);
+            while first < end {
+                let count = pages_of_piece.min(end - first);
+                let spare = self.spare.take();
+                let mut chunk = spare.unwrap_or_else(|| Chunk::new(bytes_of_piece));
+                let whole = chunk.bytes_mut().get_mut(..count as usize * page_size);
+                let mut at = layout.offset_of(first);
+                for part in whole
+                    .unwrap_or_default()
+                    .chunks_mut(pages_at_once as usize * page_size)
+                {
+                    self.device.read_at(at, part)?;
+                    at += part.len() as u64;
                 }
-            }
-            match last.filter(|_| kept_bytes + bytes_of_piece <= room) {
-                Some(last) => {
-                    kept_bytes += bytes_of_piece;
-                    kept.keep(first, last, chunk);
+                self.verifier.give(Raw {
+                    first,
+                    count,
+                    chunk,
+                });
+                while let Some(piece) = self.verifier.next() {
+                    self.take(piece, bytes_of_piece, &counts, &mut pages);
                 }
-                None => spare = Some(chunk),
+                first += count;
             }
-            first += count;
+        }
+        while let Some(piece) = self.verifier.rest() {
+            self.take(piece, bytes_of_piece, &counts, &mut pages);
+        }
+        pages.headers.sort_by_key(|h| h.ordinal);
+        pages.headers.dedup_by_key(|h| h.ordinal);
+        Ok(pages)
+    }
+
+    /// Takes what counts of a piece, whose pages are kept if there is room for them.
+    fn take(
+        &mut self,
+        piece: Verified,
+        bytes: usize,
+        counts: &dyn Fn(&PageHeader) -> bool,
+        pages: &mut Pages,
+    ) {
+        let Verified { raw, headers } = piece;
+        let before = pages.headers.len();
+        pages.headers.extend(headers.into_iter().filter(counts));
+        let last = pages.headers.get(before..).and_then(<[_]>::last);
+        match last.filter(|_| self.room >= bytes) {
+            Some(last) => {
+                self.room -= bytes;
+                pages.kept.keep(raw.first, last.page, raw.chunk);
+            }
+            None => self.spare = Some(raw.chunk),
         }
     }
-    found.sort_by_key(|h| h.ordinal);
-    found.dedup_by_key(|h| h.ordinal);
-    Ok(Pages {
-        headers: found,
-        kept,
-        kept_bytes,
-    })
 }
 
 /// Which of the pages found count.
@@ -222,7 +257,7 @@ fn judge(directory: &Directory, found: Vec<Pages>, plant: Option<Plant>) -> Scan
 
 /// The front of a log: its pages below `next`, as far as they follow one another.
 fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
-    let Pages { headers, kept, .. } = found;
+    let Pages { headers, kept } = found;
     let mut pages = Vec::new();
     let mut bytes = 0u64;
     for header in headers.iter().take_while(|h| h.ordinal < next) {
@@ -287,7 +322,6 @@ mod tests {
         let pages = Pages {
             headers: pages.to_vec(),
             kept: KeptPages::default(),
-            kept_bytes: 0,
         };
         judge(&directory, vec![pages], None)
     }
