@@ -18,6 +18,7 @@ mod x_sd_10;
 mod x_sd_11;
 mod x_sd_12;
 mod x_sd_13;
+mod x_sd_14;
 mod x_sd_2;
 mod x_sd_3;
 mod x_sd_4;
@@ -171,6 +172,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     x_sd_11::ENTRY,
     x_sd_12::ENTRY,
     x_sd_13::ENTRY,
+    x_sd_14::ENTRY,
     x_sp_1::ENTRY,
     x_sp_4::ENTRY,
     x_tr_1::ENTRY,

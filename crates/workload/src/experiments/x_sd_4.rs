@@ -26,17 +26,18 @@ pub const ENTRY: Experiment = Experiment {
 };
 
 const VALUE_SIZE: usize = 1000;
-const THREADS: u64 = 8;
-const OUTSTANDING: usize = 50;
+pub(super) const THREADS: u64 = 8;
+/// Calls that a thread has outstanding.
+pub(super) const OUTSTANDING: usize = 50;
 /// Puts of a hundred calls.
 const MIXES: [u64; 3] = [100, 50, 5];
 
 /// A step of the figure.
 #[derive(Clone, Copy, Debug)]
-struct Variant {
-    name: &'static str,
-    tables: &'static str,
-    log: LogPlace,
+pub(super) struct Variant {
+    pub(super) name: &'static str,
+    pub(super) tables: &'static str,
+    pub(super) log: LogPlace,
     outstanding: usize,
 }
 
@@ -48,7 +49,7 @@ const VARIANTS: [Variant; 5] = [
     variant("SO async", "S", LogPlace::SpeedDisk("O"), OUTSTANDING),
 ];
 
-const fn variant(
+pub(super) const fn variant(
     name: &'static str,
     tables: &'static str,
     log: LogPlace,
@@ -119,7 +120,7 @@ impl Client<'_> {
 }
 
 /// Operations per second of one variant and mix.
-fn rate(bench: &Bench<'_>, v: Variant, put_percent: u64, millis: u64) -> Result<f64> {
+pub(super) fn rate(bench: &Bench<'_>, v: Variant, put_percent: u64, millis: u64) -> Result<f64> {
     let keys = bench.scaled(16_000, 2_000);
     let data = keys * VALUE_SIZE as u64;
     let dir = bench.place()?;
