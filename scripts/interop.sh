@@ -61,6 +61,9 @@ python3 scripts/interop_export.py "$SUBJECT/librocksdb.so" "$peers/lib11/librock
 # Cuckoo and plain tables go from one library to the other, and are the same bytes.
 python3 scripts/interop_flat.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so"
 
+# Tables whose blocks have several codecs are read by both releases.
+python3 scripts/interop_codecs.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so:7" "$peers/lib78/librocksdb.so:5"
+
 # Backups of one library are restored by the other, and added to.
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib11/librocksdb.so" --programs 16
 python3 scripts/interop_backup.py "$SUBJECT/librocksdb.so" "$peers/lib78/librocksdb.so" --programs 8 --format 5
