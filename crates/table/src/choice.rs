@@ -10,6 +10,8 @@
 //!   that is a slower one. A block gets the slow codec while it needs less than the fast one by the share that the
 //!   level asks for, the fast one while it shrinks blocks at all, and else none. One of [`PROBE_EVERY`] blocks is tried
 //!   with both, so that the estimates follow the data; of those stored as they are one of [`TRIAL_EVERY`] is tried.
+//!   Blocks whose bytes look like noise have estimates of their own ([`is_noisy`]): where both kinds lie side by side
+//!   an estimate over both would fit neither.
 //!
 //! Both store blocks that any reader understands: the trailer of a block names its codec. The estimates outlive a
 //! table ([`CodecMemory`]), so that the next one does not learn anew; what is written may then depend on the tables
@@ -30,6 +32,16 @@ const SAMPLE_EVERY: u32 = 64;
 const PROBE_EVERY: u32 = 32;
 /// Of so many blocks that are stored as they are one is tried, with the fast codec if there is one.
 const TRIAL_EVERY: u32 = 5;
+/// The same of blocks that look like noise.
+const NOISY_TRIAL_EVERY: u32 = 16;
+/// Kinds of blocks with estimates of their own.
+const KINDS: usize = 2;
+/// Runs of bytes that are looked at in a block, and bytes of each.
+const LOOKS: usize = 16;
+const LOOK_BYTES: usize = 16;
+/// Different values among these bytes from which on a block looks like noise, of which 162 are expected there; text has
+/// 30 to 60, numbers in binary form 60 to 100.
+const NOISY_FROM: u32 = 140;
 /// Level of zstd where the options leave it to the codec: the next ones save little for what they cost.
 const ADAPTIVE_ZSTD_LEVEL: i32 = 1;
 
@@ -41,7 +53,7 @@ pub enum CodecChoice {
     Fixed,
     /// Block by block.
     Adaptive {
-        /// By how many per cent a slow codec must undercut the fast one.
+        /// By how many per cent a slow codec must undercut the fast one; with 100 it is not tried.
         saving_percent: u32,
     },
 }
@@ -66,7 +78,7 @@ pub struct CodecMemory(Arc<Memory>);
 #[derive(Debug, Default)]
 struct Memory {
     skipping: [AtomicU32; 8],
-    adaptive: [AtomicU32; 8],
+    adaptive: [[AtomicU32; 8]; KINDS],
 }
 
 impl PartialEq for CodecMemory {
@@ -109,6 +121,17 @@ fn share(stored: Option<usize>, raw: usize) -> u32 {
     (stored * u64::from(WHOLE) / (raw as u64).max(1)).min(WHOLE.into()) as u32
 }
 
+/// Returns whether some bytes of a block have almost as many values as bytes drawn at random would.
+fn is_noisy(raw: &[u8]) -> bool {
+    let mut seen = [0u64; 4];
+    for look in raw.chunks_exact((raw.len() / LOOKS).max(LOOK_BYTES)) {
+        for &byte in look.iter().take(LOOK_BYTES) {
+            seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
+        }
+    }
+    seen.iter().map(|word| word.count_ones()).sum::<u32>() >= NOISY_FROM
+}
+
 /// A block as it goes to the file.
 pub(crate) struct Packed<'c> {
     /// Its compressed bytes; `None` if it is stored as it is.
@@ -142,11 +165,17 @@ struct Adaptive {
     /// The fast codec; `None` if the codec of the options is as fast.
     fast: Option<Compressor>,
     slow: CompressionType,
+    /// The slow codec is worth it below this share, in per cent, of what the fast one needs; never if 0.
+    worth_percent: u64,
+    /// Estimates of ordinary blocks, and of those that look like noise.
+    kinds: [Kind; KINDS],
+}
+
+/// Describes what is known of one kind of blocks.
+struct Kind {
     /// `None` before the first block that was tried with it.
     fast_estimate: Option<u32>,
     slow_estimate: Option<u32>,
-    /// The slow codec is worth it below this share, in per cent, of what the fast one needs.
-    worth_percent: u64,
     /// Blocks until both are tried.
     left: u32,
     /// Blocks that are stored as they are until one is tried.
@@ -210,12 +239,14 @@ impl Chooser {
             keep(skipping, s.codec, s.estimate);
         }
         if let Some(a) = &self.adaptive {
-            for (codec, estimate) in [
-                (a.slow, a.slow_estimate),
-                (CompressionType::Lz4, a.fast_estimate),
-            ] {
-                if let Some(estimate) = estimate {
-                    keep(adaptive, codec, estimate);
+            for (memory, kind) in adaptive.iter().zip(&a.kinds) {
+                for (codec, estimate) in [
+                    (a.slow, kind.slow_estimate),
+                    (CompressionType::Lz4, kind.fast_estimate),
+                ] {
+                    if let Some(estimate) = estimate {
+                        keep(memory, codec, estimate);
+                    }
                 }
             }
         }
@@ -264,28 +295,33 @@ impl Adaptive {
                 wanted.max_per_kb,
             )?),
         };
-        let known = |codec| recall(&memory.0.adaptive, codec);
-        let slow_estimate = known(wanted.codec);
+        let kind = |memory: &[AtomicU32; 8]| {
+            let slow_estimate = recall(memory, wanted.codec);
+            Kind {
+                fast_estimate: recall(memory, CompressionType::Lz4).filter(|_| !is_fast),
+                slow_estimate,
+                // Nothing is known before the first block.
+                left: match slow_estimate {
+                    None => 0,
+                    Some(_) => PROBE_EVERY / 2,
+                },
+                until_trial: TRIAL_EVERY - 1,
+            }
+        };
+        // Without a fast codec the slow one is all there is.
+        let saving_percent = if is_fast { 0 } else { saving_percent };
         Ok(Self {
             fast,
             slow: wanted.codec,
-            fast_estimate: known(CompressionType::Lz4).filter(|_| !is_fast),
-            slow_estimate,
-            worth_percent: 100 - u64::from(saving_percent.min(99)),
-            // Nothing is known before the first block.
-            left: match slow_estimate {
-                None => 0,
-                Some(_) => PROBE_EVERY / 2,
-            },
-            until_trial: TRIAL_EVERY - 1,
+            worth_percent: 100 - u64::from(saving_percent.min(100)),
+            kinds: memory.0.adaptive.each_ref().map(kind),
         })
     }
 
-    fn slow_is_worth_it(&self) -> bool {
-        match (self.fast_estimate, self.slow_estimate) {
-            (Some(fast), Some(slow)) => {
-                u64::from(slow) < u64::from(fast) * self.worth_percent / 100
-            }
+    fn slow_is_worth_it(kind: &Kind, worth_percent: u64) -> bool {
+        match (kind.fast_estimate, kind.slow_estimate) {
+            _ if worth_percent == 0 => false,
+            (Some(fast), Some(slow)) => u64::from(slow) < u64::from(fast) * worth_percent / 100,
             // There is no fast one, or it was not tried yet.
             _ => true,
         }
@@ -300,31 +336,36 @@ impl Adaptive {
         block: (&[u8], bool),
     ) -> Result<Packed<'c>> {
         let len = block.0.len();
-        let is_probe = self.left == 0;
-        self.left = match is_probe {
-            true => PROBE_EVERY,
-            false => self.left - 1,
+        let (slow_codec, percent) = (self.slow, self.worth_percent);
+        let is_noisy = is_noisy(block.0);
+        let kind = &mut self.kinds[usize::from(is_noisy)];
+        let is_probe = kind.left == 0 && percent > 0;
+        kind.left = match kind.left {
+            0 => PROBE_EVERY,
+            left => left - 1,
         };
-        let worth = self.slow_is_worth_it();
+        let worth = Self::slow_is_worth_it(kind, percent);
         let estimate = match worth {
-            true => self.slow_estimate,
-            false => self.fast_estimate,
+            true => kind.slow_estimate,
+            false => kind.fast_estimate,
         };
         let mut is_trial = false;
         if !is_probe && estimate.is_some_and(|share| share > bar) {
-            if self.until_trial > 0 {
-                self.until_trial -= 1;
+            if kind.until_trial > 0 {
+                kind.until_trial -= 1;
                 return Ok(Packed::bypassed(counters, len));
             }
-            self.until_trial = TRIAL_EVERY - 1;
+            kind.until_trial = match is_noisy {
+                true => NOISY_TRIAL_EVERY - 1,
+                false => TRIAL_EVERY - 1,
+            };
             is_trial = self.fast.is_some();
         }
-        let (slow_codec, percent) = (self.slow, self.worth_percent);
         let mut with_slow = None;
         if is_probe || worth && !is_trial {
             with_slow = WriteCounters::pack(counters, slow_codec, slow, block)?;
             learn(
-                &mut self.slow_estimate,
+                &mut kind.slow_estimate,
                 share(with_slow.map(<[u8]>::len), len),
                 bar,
             );
@@ -335,7 +376,7 @@ impl Adaptive {
         {
             with_fast = WriteCounters::pack(counters, CompressionType::Lz4, fast, block)?;
             learn(
-                &mut self.fast_estimate,
+                &mut kind.fast_estimate,
                 share(with_fast.map(<[u8]>::len), len),
                 bar,
             );
@@ -526,6 +567,27 @@ mod tests {
             Setup::new(eager, CompressionType::Zstd).table((0..200).map(noise));
         assert!(codecs.iter().all(|c| *c == CompressionType::None));
         assert!(bypassed > 150, "{bypassed}");
+    }
+
+    /// Noise and text side by side, each block by itself; and a fast codec alone where the slow one is not asked for.
+    #[test]
+    fn blocks_of_noise_do_not_speak_for_those_beside_them() {
+        let both = |i: u64| {
+            if i.is_multiple_of(3) {
+                noise(i)
+            } else {
+                text(i)
+            }
+        };
+        for (saving_percent, wanted) in [(5, CompressionType::Zstd), (100, CompressionType::Lz4)] {
+            let choice = CodecChoice::Adaptive { saving_percent };
+            let setup = Setup::new(choice, CompressionType::Zstd);
+            let (codecs, bypassed) = setup.table((0..600).map(both));
+            let counted = codecs.iter().filter(|c| **c == wanted).count();
+            assert_eq!(counted, 400, "{saving_percent}");
+            assert!((150..200).contains(&bypassed), "{bypassed}");
+        }
+        assert!(!is_noisy(b"") && !is_noisy(&[7; 5000]) && is_noisy(&noise(1)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::FamilyRequest;
 use crate::options::{
     BlockBasedTableOptions, CfOptions, ChecksumType, CodecChoice as CodecChoiceOption,
-    CompressionOptions, CompressionType, DataBlockIndexType, FilterPolicyChoice,
+    CompactionStyle, CompressionOptions, CompressionType, DataBlockIndexType, FilterPolicyChoice,
     IndexShorteningMode, IndexType, KvsepGc, OptimizeKeyCommonPrefix, object_id, partition_prefix,
     table_factory,
 };
@@ -39,6 +39,9 @@ pub(crate) fn bottommost_compression_options(cf: &CfOptions) -> TableCompression
 /// By how many per cent the codec of the options must undercut LZ4 to be worth its time, above the last level with
 /// data: what is written there is soon written again.
 const SAVING_ABOVE_PERCENT: u32 = 30;
+/// The same where the levels above the last hold a tenth of the data by their rule: even half of that is not worth as
+/// much time as the last level takes.
+const SAVING_ABOVE_DYNAMIC_PERCENT: u32 = 100;
 /// The same in the last level, where most of the data lies.
 const SAVING_BELOW_PERCENT: u32 = 15;
 
@@ -47,12 +50,20 @@ pub(crate) fn codec_choice(cf: &CfOptions, is_last_data_level: bool) -> CodecCho
     match (cf.own.codec_choice, is_last_data_level) {
         (CodecChoiceOption::Fixed, _) => CodecChoice::Fixed,
         (CodecChoiceOption::Adaptive, false) => CodecChoice::Adaptive {
-            saving_percent: SAVING_ABOVE_PERCENT,
+            saving_percent: match upper_levels_are_small(cf) {
+                true => SAVING_ABOVE_DYNAMIC_PERCENT,
+                false => SAVING_ABOVE_PERCENT,
+            },
         },
         (CodecChoiceOption::Adaptive, true) => CodecChoice::Adaptive {
             saving_percent: SAVING_BELOW_PERCENT,
         },
     }
+}
+
+/// Returns whether the levels above the last one with data hold a tenth of it at most, once it is large.
+fn upper_levels_are_small(cf: &CfOptions) -> bool {
+    cf.compaction_style == CompactionStyle::Level && cf.level_compaction_dynamic_level_bytes
 }
 
 /// How the codec of blobs goes about it.
@@ -100,6 +111,8 @@ pub(crate) fn level_options(cf: &CfOptions, paths: &FilePaths) -> LevelOptions {
         compaction_pri: cf.compaction_pri,
         compression: codec(cf.compression),
         compression_per_level: cf.compression_per_level.iter().map(|&c| codec(c)).collect(),
+        codec_by_depth: cf.own.codec_choice == CodecChoiceOption::Adaptive
+            && upper_levels_are_small(cf),
         bottommost_compression: match cf.bottommost_compression {
             CompressionType::Disable => None,
             c => Some(codec(c)),

@@ -148,10 +148,12 @@ options! {
         // Space.
 
         /// How the codec of a data block is chosen: the one of the options for all (`fixed`), or block by block what
-        /// saves enough for its time (`adaptive`): the codec of the options where it needs 30 % less than LZ4, in the
-        /// last level 15 %, LZ4 where that shrinks blocks, and none where nothing does. Estimates follow the data; one
-        /// of 32 blocks is tried with both. Zstandard then has level 1 unless the options name one. Any RocksDB that
-        /// knows both codecs reads the tables.
+        /// saves enough for its time (`adaptive`): in the last level the codec of the options where it needs 15 % less than
+        /// LZ4, LZ4 where that shrinks blocks, and none where nothing does. Above it LZ4 or none, and none in the tables of
+        /// flushes unless `compression_per_level` says otherwise; with levels of fixed sizes, and with universal
+        /// compaction, the codec of the options where it needs 30 % less than LZ4. Estimates follow the data; one of 32
+        /// blocks is tried with both. Zstandard then has level 1 unless the options name one. Any RocksDB that knows both
+        /// codecs reads the tables.
         mutable codec_choice: CodecChoice = CodecChoice::Fixed;
         // The shape of level 0.
 

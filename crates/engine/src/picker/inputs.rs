@@ -340,6 +340,10 @@ impl<'a> Picking<'a> {
         if codec(level) != codec(output) || !files.iter().all(is_there) {
             return false;
         }
+        let depth = self.version().num_non_empty_levels();
+        if o.codec_by_depth && level + 1 < depth && output + 1 >= depth {
+            return false;
+        }
         // A move must not leave a file whose next compaction would be very large.
         if output + 1 >= self.version().num_levels() {
             return true;

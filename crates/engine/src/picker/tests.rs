@@ -300,6 +300,45 @@ fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind
 }
 
 #[test]
+fn tables_are_written_anew_where_blocks_get_another_codec() {
+    let first_line = |codec_by_depth: bool, text: &str| {
+        let options = LevelOptions {
+            num_levels: 4,
+            max_bytes_for_level_base: 50 << 20,
+            level_compaction_dynamic_level_bytes: false,
+            compression: CompressionType::Zstd,
+            codec_by_depth,
+            ..LevelOptions::default()
+        };
+        let input = PickerInput {
+            version: &version_of(4, text),
+            options: &options,
+            running: &[],
+            oldest_snapshot: None,
+            now: 0,
+            ahead_seconds: 0,
+            young_after: None,
+        };
+        let plan = pick_leveled(&input).unwrap();
+        print_plan(&plan).lines().next().map(str::to_owned)
+    };
+    for (text, inputs, is_anew) in [
+        ("L1 1 a..b 60MB\nL2 5 i..l 10MB\n", "L1:1 -> L2", true),
+        (
+            "L1 1 a..b 60MB\nL2 5 i..l 10MB\nL3 6 x..z 10MB\n",
+            "L1:1 -> L2",
+            false,
+        ),
+        ("L1 1 a..b 60MB\n", "L1:1 -> L2", false),
+        ("L0 9 a..c 900MB\nL1 1 x..z 10MB\n", "L0:9 -> L1", true),
+    ] {
+        assert_eq!(first_line(false, text), Some(format!("move {inputs}")));
+        let verb = if is_anew { "merge" } else { "move" };
+        assert_eq!(first_line(true, text), Some(format!("{verb} {inputs}")));
+    }
+}
+
+#[test]
 fn level_zero_is_moved_merged_or_kept_as_the_script_says() {
     run_script("level0.txt");
 }

@@ -74,6 +74,9 @@ pub struct LevelOptions {
     pub compression_per_level: Vec<CompressionType>,
     /// Codec of the deepest level, if it differs.
     pub bottommost_compression: Option<CompressionType>,
+    /// Blocks of the last level with data are compressed better than those above it, and tables of flushes not at all
+    /// unless there is a list by level.
+    pub codec_by_depth: bool,
     /// Number of paths of the database, whatever the family has: as RocksDB counts them.
     pub path_count: usize,
     /// How much each path should hold, in bytes; empty with one path.
@@ -140,6 +143,7 @@ impl Default for LevelOptions {
             compression: CompressionType::default(),
             compression_per_level: Vec::new(),
             bottommost_compression: None,
+            codec_by_depth: false,
             path_count: 1,
             path_targets: Vec::new(),
             has_speed_dir: false,
@@ -207,6 +211,9 @@ impl LevelOptions {
 
     /// Codec of a table written to `level` when nothing else is known; that of flushes for level 0.
     pub fn compression_for(&self, level: usize) -> CompressionType {
+        if level == 0 && self.codec_by_depth && self.compression_per_level.is_empty() {
+            return CompressionType::None;
+        }
         let last = self.compression_per_level.len().wrapping_sub(1);
         let by_level = self.compression_per_level.get(level.min(last));
         by_level.copied().unwrap_or(self.compression)

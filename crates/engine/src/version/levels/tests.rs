@@ -236,6 +236,18 @@ fn the_codec_depends_on_the_level() {
     };
     assert_eq!(bottom.output_compression(&v, 5, 4), Plain);
     assert_eq!(bottom.output_compression(&v, 6, 4), Lz4);
+    let by_depth = LevelOptions {
+        compression: Lz4,
+        codec_by_depth: true,
+        ..dynamic()
+    };
+    assert_eq!(by_depth.compression_for(0), Plain);
+    assert_eq!(by_depth.output_compression(&v, 4, 4), Lz4);
+    let listed = LevelOptions {
+        compression_per_level: vec![Lz4],
+        ..by_depth
+    };
+    assert_eq!(listed.compression_for(0), Lz4);
 }
 
 #[test]
