@@ -297,7 +297,7 @@ fn describe(model: &Model) -> anyhow::Result<()> {
             "family {cf}: {}, {} of neighbours, hot keys {}",
             term::counted(family.keys, "key"),
             term::counted(family.ranges.len() as u64, "range"),
-            if family.is_adjacent {
+            if family.is_adjacent() {
                 "together"
             } else {
                 "scattered"

@@ -151,7 +151,7 @@ impl Twin {
         };
         write_trace(&model, &options, &made)?;
 
-        // Some ten memtables are filled.
+        // Some forty memtables are filled, so that one compaction more or less is a small part of what gets written.
         let replayed = self.replayed.min(seen.requests);
         let put: f64 = seen
             .families
@@ -159,7 +159,7 @@ impl Twin {
             .map(|f| (f.value_sizes.mean() + f.key_sizes.mean()) * f.value_sizes.total() as f64)
             .sum();
         let put = put * replayed as f64 / seen.requests as f64;
-        let buffer = (put / 10.0).clamp(64.0 * 1024.0, 64.0 * 1024.0 * 1024.0) as u64;
+        let buffer = (put / 40.0).clamp(64.0 * 1024.0, 64.0 * 1024.0 * 1024.0) as u64;
         let heads = [
             head(&self.trace, replayed, &dir.join("original.trace"))?,
             head(&made, replayed, &dir.join("twin-head.trace"))?,

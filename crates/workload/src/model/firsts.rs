@@ -65,11 +65,7 @@ fn slot(part: f64) -> usize {
 }
 
 impl<'a> Firsts<'a> {
-    /// `None` if the model has no such tables: it was made before they were looked at.
-    pub(super) fn of(classes: &'a Classes) -> Option<Self> {
-        if classes.iter().all(Shape::is_empty) {
-            return None;
-        }
+    pub(super) fn of(classes: &'a Classes) -> Self {
         let mut shares = [[0.0; TIMES]; FIRSTS];
         for (class, shares) in classes.iter().zip(&mut shares) {
             for point in 0..POINTS {
@@ -77,7 +73,7 @@ impl<'a> Firsts<'a> {
                 shares[slot(at)] += 1.0 / POINTS as f64;
             }
         }
-        Some(Self { classes, shares })
+        Self { classes, shares }
     }
 
     /// The table that tells of keys of a class: its own, or that of the next class that has one.
@@ -158,7 +154,7 @@ mod tests {
     #[test]
     fn a_class_of_keys_keeps_its_times() {
         let classes = classes();
-        let firsts = Firsts::of(&classes).unwrap();
+        let firsts = Firsts::of(&classes);
         let range = firsts.of_range(None, &[1, 64]);
         let mut dice = Dice::new(1);
         let mut mean = |count| {
@@ -179,7 +175,7 @@ mod tests {
     #[test]
     fn a_range_keeps_its_own_times_though_its_keys_are_of_classes() {
         let classes = classes();
-        let firsts = Firsts::of(&classes).unwrap();
+        let firsts = Firsts::of(&classes);
         // Half of the keys of the range are hot; nothing begins in its second half of time.
         let counts: Vec<u32> = (0..1000).map(|n| [1, 64][n % 2]).collect();
         let mut own = [0; TIMES];
@@ -196,10 +192,5 @@ mod tests {
         assert_eq!(made[TIMES / 2..].iter().sum::<u64>(), 0, "{made:?}");
         assert!(made[0] > 10_000, "{made:?}");
         assert!(made[1..TIMES / 2].iter().all(|&n| n > 400), "{made:?}");
-    }
-
-    #[test]
-    fn a_model_without_tables_has_no_first_accesses_by_class() {
-        assert!(Firsts::of(&Classes::default()).is_none());
     }
 }

@@ -6,10 +6,11 @@
 //! of the model says.
 
 use super::content::Content;
-use super::firsts::{Firsts, OfRange};
+use super::firsts::Firsts;
+use super::places::Layout;
 use super::shape::Shape;
-use super::table::{FamilyModel, Model, OperationModel, RangeModel, TIMES, class_of, span_class};
-use super::{Dice, mix};
+use super::table::{FamilyModel, Model, OperationModel};
+use super::{Dice, mix, spans};
 use crate::analyze::Operation;
 use spanlith::trace::{
     Extension, kinds, put_get, put_multi_get, put_query_header, put_record, put_seek,
@@ -22,8 +23,6 @@ use std::io::Write;
 
 /// Bytes of a key that say which it is.
 const ID: usize = 8;
-/// How often it is drawn at most for how long a key is of interest.
-const SPAN_DRAWS: usize = 8;
 /// Largest value that is made; of larger ones a trace had to be shared out over memory.
 const VALUE_MAX: u64 = 64 << 20;
 
@@ -83,7 +82,11 @@ pub fn key_at(model: &FamilyModel, cf: u32, position: u64) -> Vec<u8> {
 
 fn key_of_size(model: &FamilyModel, sizes: &Shape, cf: u32, position: u64) -> Vec<u8> {
     let chance = mix(position ^ (u64::from(cf) << 48) ^ 0x006b_6579);
-    let size = sizes.draw(share(chance)) as usize;
+    // Shares of neighbours spread evenly: few hot keys have the sizes of all.
+    let spread = position
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .wrapping_add(mix(u64::from(cf)));
+    let size = sizes.draw(share(spread)) as usize;
     // As many bytes as it takes to tell all keys apart.
     let all = model.keys.saturating_add(model.positions.cold()).max(1);
     let needed = (64 - all.leading_zeros() as usize).div_ceil(8);
@@ -197,28 +200,20 @@ fn place_family(
     let firsts: BTreeMap<usize, Firsts<'_>> = family
         .operations
         .iter()
-        .filter_map(|(&op, model)| Some((op, Firsts::of(&model.firsts)?)))
+        .map(|(&op, model)| (op, Firsts::of(&model.firsts)))
         .collect();
+    let layout = Layout::of(family);
     for range in &family.ranges {
-        let mut chosen: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
-        // Keys that operations still to come concern, together at most.
-        let mut later: u64 = range.accessed.values().map(|a| a.0).sum();
-        for (&op, model) in &family.operations {
-            let Some(&(distinct, accesses)) = range.accessed.get(&op) else {
-                continue;
-            };
-            later -= distinct;
-            let wanted = Wanted { distinct, later };
-            let places = choose(range, model, wanted, &chosen, family.is_adjacent, dice);
-            let adjacent = family.is_adjacent.then_some(family.group);
-            let counts = counts(model, places.len(), accesses, adjacent, dice);
+        for (op, keys) in layout.range(range, dice) {
+            let model = &family.operations[&op];
+            let counts: Vec<u32> = keys.iter().map(|k| k.1).collect();
             let own = range.times.get(&op);
-            let firsts = firsts.get(&op).map(|f| f.of_range(own, &counts));
-            for (&place, &count) in places.iter().zip(&counts) {
+            let firsts = firsts[&op].of_range(own, &counts);
+            for (place, count) in keys {
                 let scaled = f64::from(count) * scale;
                 let whole = scaled.floor();
                 let many = whole as u32 + u32::from(dice.unit() < scaled - whole);
-                let begin = begin(own, firsts.as_ref(), count, dice);
+                let begin = firsts.draw(count, dice);
                 let times = times(begin, model, many, dice);
                 let token = |(turn, at): (usize, u32)| Token {
                     at,
@@ -229,125 +224,9 @@ fn place_family(
                 };
                 tokens.extend(times.into_iter().enumerate().map(token));
             }
-            chosen.insert(op, places);
         }
         first_place += range.keys;
     }
-}
-
-/// How many keys of a range an operation concerns, and those after it together at most.
-#[derive(Clone, Copy)]
-struct Wanted {
-    distinct: u64,
-    later: u64,
-}
-
-/// Which keys of a range an operation concerns.
-fn choose(
-    range: &RangeModel,
-    model: &OperationModel,
-    wanted: Wanted,
-    chosen: &BTreeMap<usize, Vec<u64>>,
-    adjacent: bool,
-    dice: &mut Dice,
-) -> Vec<u64> {
-    let distinct = wanted.distinct.min(range.keys) as usize;
-    // Taken by this operation, and by any.
-    let mut taken = vec![false; range.keys as usize];
-    let mut used = taken.clone();
-    let mut unused = range.keys;
-    for &place in chosen.values().flatten() {
-        unused -= u64::from(!used[place as usize]);
-        used[place as usize] = true;
-    }
-    // All keys of the range were accessed: those that later operations cannot have are this one's.
-    let new = unused.saturating_sub(wanted.later).min(distinct as u64) as usize;
-    let mut places = Vec::with_capacity(distinct);
-    if let Some((other, part)) = model.shared
-        && let Some(of_other) = chosen.get(&other)
-    {
-        let both = ((distinct as f64 * part).round() as usize).min(of_other.len());
-        let both = both.min(distinct - new);
-        for &place in of_other.iter().take(both) {
-            taken[place as usize] = true;
-            places.push(place);
-        }
-    }
-    let mut free: Vec<u64> = (0..range.keys).filter(|&p| !taken[p as usize]).collect();
-    match adjacent {
-        true => {
-            let at = dice.below(free.len());
-            free.rotate_left(at);
-        }
-        false => dice.shuffle(&mut free),
-    }
-    // Keys that no operation has had come first: all of them were accessed.
-    let (had, fresh): (Vec<u64>, Vec<u64>) = free.into_iter().partition(|&p| used[p as usize]);
-    let missing = distinct.saturating_sub(places.len());
-    places.extend(fresh.into_iter().chain(had).take(missing));
-    places
-}
-
-/// How often each of so many keys is accessed: the quantiles of the table, so that chance loses nothing. With `adjacent` keys that
-/// are accessed about as often lie together, in groups of so many keys unless it is 0.
-fn counts(
-    model: &OperationModel,
-    keys: usize,
-    accesses: u64,
-    adjacent: Option<u64>,
-    dice: &mut Dice,
-) -> Vec<u32> {
-    let mean = accesses as f64 / keys.max(1) as f64;
-    let shape = &model.counts[class_of(mean)];
-    if shape.is_empty() {
-        return vec![mean.round().max(1.0) as u32; keys];
-    }
-    // A random offset, so that ranges of few keys have the tail between them.
-    let offset = dice.unit();
-    let mut counts: Vec<u32> = (0..keys)
-        .map(|at| {
-            shape
-                .draw((at as f64 + offset) / keys as f64)
-                .clamp(1, u64::from(u32::MAX)) as u32
-        })
-        .collect();
-    match adjacent {
-        None => dice.shuffle(&mut counts),
-        Some(group) => {
-            counts.sort_unstable_by(|a, b| b.cmp(a));
-            if group > 0 && (group as usize) < counts.len() {
-                let mut groups: Vec<&[u32]> = counts.chunks(group as usize).collect();
-                dice.shuffle(&mut groups);
-                return groups.concat();
-            }
-        }
-    }
-    counts
-}
-
-/// When a key of so many accesses is accessed first, in a share of the trace.
-fn begin(
-    first: Option<&[u64; TIMES]>,
-    by_class: Option<&OfRange<'_, '_>>,
-    count: u32,
-    dice: &mut Dice,
-) -> f64 {
-    if let Some(by_class) = by_class {
-        return by_class.draw(count, dice);
-    }
-    let slot = first.map_or(0, |slots| {
-        let total: u64 = slots.iter().sum();
-        let mut left = (dice.unit() * total as f64) as u64;
-        slots
-            .iter()
-            .position(|&n| {
-                let here = left < n;
-                left = left.saturating_sub(n);
-                here
-            })
-            .unwrap_or(0)
-    });
-    (slot as f64 + dice.unit()) / TIMES as f64
 }
 
 /// When a key is accessed that is accessed first at `begin`, all in shares of the trace of 2^32.
@@ -358,22 +237,7 @@ fn times(begin: f64, model: &OperationModel, count: u32, dice: &mut Dice) -> Vec
     let at = |t: f64| (t.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
     let mut times = vec![at(begin)];
     if count > 1 {
-        let shape = &model.spans[span_class(count)];
-        let lasts = match shape.is_empty() {
-            true => 1.0 - begin,
-            // One that fits into the rest of the trace, if a few draws have one: others were not observed.
-            false => {
-                let mut draw = || shape.draw(dice.unit()) as f64 / 1e6;
-                let mut lasts = draw();
-                for _ in 1..SPAN_DRAWS {
-                    if begin + lasts > 1.0 {
-                        lasts = draw().min(lasts);
-                    }
-                }
-                lasts
-            }
-        };
-        let end = (begin + lasts).min(1.0);
+        let end = spans::draw(&model.spans, count, begin, dice);
         times.push(at(end));
         times.extend((2..count).map(|_| at(begin + (end - begin) * dice.unit())));
     }

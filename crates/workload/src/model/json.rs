@@ -6,9 +6,11 @@
 use super::content::Content;
 use super::curves::Curve;
 use super::firsts::{Classes, FIRSTS, WHOLE};
+use super::ranges::{BINS, CountBin, Mask, Nearness, Part};
 use super::shape::Shape;
+use super::spans::SPANS;
 use super::stored::{Positions, StoredModel};
-use super::table::{CLASSES, FamilyModel, Model, OperationModel, RangeModel, SPANS, TIMES};
+use super::table::{FamilyModel, Model, OperationModel, RangeModel, TIMES};
 use crate::analyze::Operation;
 use crate::fit::Fit;
 use serde_json::{Map, Value, json};
@@ -16,7 +18,7 @@ use spanlith_base::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Says what the file says it is.
-const FORMAT: &str = "spanlith-model-1";
+const FORMAT: &str = "spanlith-model-2";
 /// Ranges, families, slots and spikes at most; keys at most.
 const LIST_MAX: usize = 100_000;
 const KEYS_MAX: u64 = 1 << 40;
@@ -91,6 +93,17 @@ fn name_of(op: usize) -> &'static str {
     Operation::ALL.get(op).map_or("unknown", |o| o.name())
 }
 
+fn mask_name(mask: Mask) -> String {
+    let ids = (0..Operation::ALL.len()).filter(|op| mask >> op & 1 == 1);
+    ids.map(name_of).collect::<Vec<_>>().join("+")
+}
+
+/// Operations with a plus between them, and what belongs to them.
+fn masks_json<T: Clone + Into<Value>>(all: &BTreeMap<Mask, T>) -> Map<String, Value> {
+    let value = |(&mask, value): (&Mask, &T)| (mask_name(mask), value.clone().into());
+    all.iter().map(value).collect()
+}
+
 fn content_json(c: &Content) -> Value {
     let limit = (c.bytes_max != u64::MAX).then_some(c.bytes_max);
     json!({ "value_bytes_max": limit, "entropy_bits": c.entropy, "lz4_leaves": c.left, "drawn": c.drawn,
@@ -107,12 +120,11 @@ fn family_json(f: &FamilyModel) -> Value {
         .operations
         .iter()
         .map(|(&op, o)| {
-            let shared = o
-                .shared
-                .map(|(with, part)| json!({ "with": name_of(with), "part": part }));
+            let near = &o.nearness;
             let value = json!({
-                "accesses": o.accesses, "keys": o.keys, "shared": shared,
-                "counts": o.counts.iter().map(shape_json).collect::<Vec<_>>(),
+                "accesses": o.accesses, "keys": o.keys,
+                "nearness": { "together": near.together, "group": near.group, "with_main": near.with_main },
+                "counts": shape_json(&o.counts),
                 "spans": o.spans.iter().map(shape_json).collect::<Vec<_>>(),
                 "firsts": o.firsts.iter().map(shape_json).collect::<Vec<_>>(),
             });
@@ -128,11 +140,17 @@ fn family_json(f: &FamilyModel) -> Value {
                 .iter()
                 .map(|(&op, &(keys, accesses))| {
                     let times = r.times.get(&op).map(|t| t.to_vec());
-                    let value = json!({ "keys": keys, "accesses": accesses, "times": times });
+                    let bins = r.counts.get(&op).into_iter().flatten();
+                    let bins = bins.map(|b| [b.bin as u64, b.keys, b.accesses]);
+                    let value = json!({ "keys": keys, "accesses": accesses, "times": times,
+                                        "tilt": r.tilts.get(&op), "counts": bins.collect::<Vec<_>>() });
                     (name_of(op).to_string(), value)
                 })
                 .collect();
-            json!({ "keys": r.keys, "cold": r.cold, "accessed": accessed })
+            let parts = r.parts.iter().map(|(&mask, p)| (mask, vec![p.keys, p.runs]));
+            let parts = masks_json(&parts.collect());
+            let ends = r.ends.map(|(a, b)| [mask_name(a), mask_name(b)]);
+            json!({ "keys": r.keys, "cold": r.cold, "parts": parts, "ends": ends, "accessed": accessed })
         })
         .collect();
     let classes: Vec<Value> = f
@@ -157,8 +175,7 @@ fn family_json(f: &FamilyModel) -> Value {
         "scan_lengths": shape_json(&f.scan_lengths),
         "absent": f.absent,
         "stored": f.stored.as_ref().map(stored_json),
-        "is_adjacent": f.is_adjacent,
-        "group": f.group,
+        "ranks": masks_json(&f.ranks),
         "correlations": f.correlations,
         "operations": operations,
         "ranges": ranges,
@@ -287,11 +304,7 @@ fn shapes<const N: usize>(at: &At<'_>) -> Result<[Shape; N]> {
         .map_err(|_| wrong(&at.path, &format!("not {N}")))
 }
 
-/// Models that were made before it was looked at have none.
 fn firsts(at: &At<'_>) -> Result<Classes> {
-    if at.value.is_null() {
-        return Ok(Classes::default());
-    }
     let all = shapes::<FIRSTS>(at)?;
     let times = all.iter().flat_map(|s| {
         let spikes = s.spikes.iter().map(|spike| &spike.0);
@@ -303,51 +316,111 @@ fn firsts(at: &At<'_>) -> Result<Classes> {
     }
 }
 
+fn mask(name: &str, path: &str) -> Result<Mask> {
+    let mut ids = name
+        .split('+')
+        .map(|operation| operation_id(operation, path));
+    ids.try_fold(0, |mask, id| Ok(mask | 1 << id?))
+}
+
+fn masks<T>(at: &At<'_>, value: impl Fn(&At<'_>) -> Result<T>) -> Result<BTreeMap<Mask, T>> {
+    let all = at.object()?.into_iter();
+    all.map(|(name, of)| Ok((mask(&name, &of.path)?, value(&of)?)))
+        .collect()
+}
+
+fn part(at: &At<'_>) -> Result<Part> {
+    match at.wholes(2)?.as_slice() {
+        &[keys, runs] if (1..=keys).contains(&runs) && keys <= u64::from(u32::MAX) => {
+            Ok(Part { keys, runs })
+        }
+        _ => Err(wrong(&at.path, "not keys and the runs they lie in")),
+    }
+}
+
+fn ends(at: &At<'_>) -> Result<Option<(Mask, Mask)>> {
+    if at.value.is_null() {
+        return Ok(None);
+    }
+    let name = |of: &At<'_>| mask(of.value.as_str().unwrap_or_default(), &of.path);
+    match at.list(2)?.as_slice() {
+        [first, last] => Ok(Some((name(first)?, name(last)?))),
+        _ => Err(wrong(&at.path, "not the first and the last key")),
+    }
+}
+
+fn operation(at: &At<'_>) -> Result<OperationModel> {
+    let near = at.field("nearness");
+    Ok(OperationModel {
+        accesses: at.field("accesses").whole(KEYS_MAX)?,
+        keys: at.field("keys").whole(KEYS_MAX)?,
+        counts: shape(&at.field("counts"))?,
+        spans: shapes::<SPANS>(&at.field("spans"))?,
+        firsts: firsts(&at.field("firsts"))?,
+        nearness: Nearness {
+            together: near.field("together").number(0.0, 1.0)?,
+            group: near.field("group").whole(KEYS_MAX)?,
+            with_main: near.field("with_main").number(-1.0, 1.0)?,
+        },
+    })
+}
+
+fn count_bin(at: &At<'_>) -> Result<CountBin> {
+    match at.wholes(3)?.as_slice() {
+        &[bin, keys, accesses] if (1..BINS as u64).contains(&bin) => Ok(CountBin {
+            bin: bin as usize,
+            keys,
+            accesses,
+        }),
+        _ => Err(wrong(
+            &at.path,
+            "no part of numbers with its keys and accesses",
+        )),
+    }
+}
+
+fn range(at: &At<'_>, operations: &BTreeMap<usize, OperationModel>) -> Result<RangeModel> {
+    let mut range = RangeModel {
+        keys: at.field("keys").whole(u64::from(u32::MAX))?,
+        cold: at.field("cold").whole(u64::from(u32::MAX))?,
+        parts: masks(&at.field("parts"), part)?,
+        ends: ends(&at.field("ends"))?,
+        ..RangeModel::default()
+    };
+    let in_parts: u64 = range.parts.values().map(|p| p.keys).sum();
+    if in_parts != range.keys {
+        let what = format!("{} keys, and {in_parts} in parts", range.keys);
+        return Err(wrong(&at.path, &what));
+    }
+    for (name, a) in at.field("accessed").object()? {
+        let op = operation_id(&name, &a.path)?;
+        if !operations.contains_key(&op) {
+            return Err(wrong(&a.path, "an operation that the family does not have"));
+        }
+        let accessed = (
+            a.field("keys").whole(KEYS_MAX)?,
+            a.field("accesses").whole(KEYS_MAX)?,
+        );
+        let times = a.field("times").wholes(TIMES)?;
+        let times = times.try_into().map_err(|_| wrong(&a.path, "times"))?;
+        let bins = a.field("counts").list(BINS)?;
+        let bins = bins.iter().map(count_bin).collect::<Result<_>>()?;
+        range.accessed.insert(op, accessed);
+        range.times.insert(op, times);
+        range.tilts.insert(op, a.field("tilt").number(-1.0, 1.0)?);
+        range.counts.insert(op, bins);
+    }
+    Ok(range)
+}
+
 fn family(at: &At<'_>) -> Result<FamilyModel> {
     let mut operations = BTreeMap::new();
     for (name, o) in at.field("operations").object()? {
-        let shared = o.field("shared");
-        let shared = match shared.value {
-            Value::Null => None,
-            _ => {
-                let with = shared.field("with");
-                let name = with.value.as_str().unwrap_or_default();
-                let part = shared.field("part").number(0.0, 1.0)?;
-                Some((operation_id(name, &with.path)?, part))
-            }
-        };
-        let model = OperationModel {
-            accesses: o.field("accesses").whole(KEYS_MAX)?,
-            keys: o.field("keys").whole(KEYS_MAX)?,
-            counts: shapes::<CLASSES>(&o.field("counts"))?,
-            spans: shapes::<SPANS>(&o.field("spans"))?,
-            firsts: firsts(&o.field("firsts"))?,
-            shared,
-        };
-        operations.insert(operation_id(&name, &o.path)?, model);
+        operations.insert(operation_id(&name, &o.path)?, operation(&o)?);
     }
     let mut ranges = Vec::new();
     for r in at.field("ranges").list(LIST_MAX)? {
-        let mut range = RangeModel {
-            keys: r.field("keys").whole(u64::from(u32::MAX))?,
-            cold: match r.field("cold") {
-                field if field.value.is_null() => 0,
-                field => field.whole(u64::from(u32::MAX))?,
-            },
-            ..RangeModel::default()
-        };
-        for (name, a) in r.field("accessed").object()? {
-            let op = operation_id(&name, &a.path)?;
-            let accessed = (
-                a.field("keys").whole(KEYS_MAX)?,
-                a.field("accesses").whole(KEYS_MAX)?,
-            );
-            let times = a.field("times").wholes(TIMES)?;
-            let times = times.try_into().map_err(|_| wrong(&a.path, "times"))?;
-            range.accessed.insert(op, accessed);
-            range.times.insert(op, times);
-        }
-        ranges.push(range);
+        ranges.push(range(&r, &operations)?);
     }
     let keys = at.field("keys").whole(KEYS_MAX)?;
     let in_ranges: u64 = ranges.iter().map(|r| r.keys).sum();
@@ -355,6 +428,14 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
         return Err(wrong(
             &at.path,
             &format!("{keys} keys, and {in_ranges} in ranges"),
+        ));
+    }
+    let accesses = operations.values().map(|o| o.accesses).sum::<u64>();
+    // Of a sample both are estimates.
+    if in_ranges / 2 > accesses + 1000 {
+        return Err(wrong(
+            &at.path,
+            &format!("{in_ranges} keys, and {accesses} accesses"),
         ));
     }
     let mut value_sizes = Vec::new();
@@ -371,23 +452,14 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
         operations,
         contents: contents(&at.field("contents"))?,
         key_sizes: sizes_of_keys(&at.field("key_sizes"))?,
-        // Models that were made before it was looked at have none.
-        key_noise: match at.field("key_noise") {
-            field if field.value.is_null() => 1.0,
-            field => field.number(0.0, 1.0)?,
-        },
+        key_noise: at.field("key_noise").number(0.0, 1.0)?,
         value_sizes,
         scan_lengths: shape(&at.field("scan_lengths"))?,
         absent: at.field("absent").number(0.0, 1.0)?,
         stored: stored(&at.field("stored"))?,
         positions: Positions::of(&ranges),
         ranges,
-        is_adjacent: at.field("is_adjacent").value.as_bool().unwrap_or(false),
-        // Models that were made before it was looked at have none.
-        group: match at.field("group") {
-            field if field.value.is_null() => 0,
-            field => field.whole(KEYS_MAX)?,
-        },
+        ranks: masks(&at.field("ranks"), |n| n.number(0.0, 1.0))?,
         correlations: BTreeMap::new(),
         curves: BTreeMap::new(),
     })
@@ -406,14 +478,9 @@ fn stored(at: &At<'_>) -> Result<Option<StoredModel>> {
     }))
 }
 
-/// Models that were made before it was looked at have none.
 fn contents(at: &At<'_>) -> Result<Vec<Content>> {
     let mut all = Vec::new();
-    let list = match at.value {
-        Value::Null => Vec::new(),
-        _ => at.list(64)?,
-    };
-    for c in list {
+    for c in at.list(64)? {
         let limit = c.field("value_bytes_max");
         let symbols = c.field("symbols");
         all.push(Content {

@@ -16,7 +16,7 @@ const BATCH_BYTES: usize = 1 << 20;
 pub(super) struct Touch {
     /// Id of the operation.
     pub op: usize,
-    /// Microseconds since the trace began.
+    /// Requests before it.
     pub at: u64,
     /// Nothing was found.
     pub absent: bool,

@@ -18,7 +18,10 @@ mod generate;
 mod json;
 mod keys;
 mod observe;
+mod places;
+mod ranges;
 mod shape;
+mod spans;
 mod stored;
 mod table;
 #[cfg(test)]
@@ -29,6 +32,7 @@ pub use curves::Curve;
 pub use generate::{GenerateOptions, Generated, generate, key_at, key_of, population, value_of};
 pub use keys::AccessedKeys;
 pub use observe::{Counted, FamilyObservation, Observation, ObserveOptions};
+pub use ranges::{CountBin, Mask, Nearness, Part};
 pub use shape::{Shape, Sizes};
 pub use stored::{Positions, StoredKeys, StoredModel, StoredWalk};
 pub use table::{FamilyModel, Model, OperationModel, RangeModel};
@@ -54,12 +58,6 @@ impl Dice {
 
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((self.unit() * n as f64) as usize).min(n.saturating_sub(1))
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, all: &mut [T]) {
-        for at in (1..all.len()).rev() {
-            all.swap(at, self.below(at + 1));
-        }
     }
 }
 

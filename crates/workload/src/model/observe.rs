@@ -42,8 +42,7 @@ impl Default for ObserveOptions {
 pub struct Counted {
     /// Accesses by operation.
     pub counts: [u32; OPS],
-    /// Microseconds from the beginning of the trace to the first and the last access, by operation, in a share of the
-    /// trace of 2^32.
+    /// Requests before the first and the last access, by operation. Time is counted in requests: how dense they are, the rate says.
     pub(super) first: [u64; OPS],
     pub(super) last: [u64; OPS],
     /// It was not there when the trace began, as far as is known: its first access found nothing, or a walk did not.
@@ -235,8 +234,10 @@ impl Watch {
         let first = *self.first.get_or_insert(timestamp);
         let at = timestamp.saturating_sub(first);
         self.last = self.last.max(at);
-        self.all.requests += 1;
         self.slot(at);
+        // From here on.
+        let at = self.all.requests;
+        self.all.requests += 1;
         let absent = extension.is_some_and(|e| e.found == 0);
         let time = |f: &mut FamilyObservation, operation: Operation| {
             if let Some(e) = extension {

@@ -4,27 +4,22 @@ use super::content::Content;
 use super::curves::{self, Curve};
 use super::firsts::{Classes, Collected};
 use super::observe::{Counted, FamilyObservation, OPS, Observation};
+use super::ranges::{self, CountBin, Mask, Nearness, Part};
 use super::shape::{Shape, Sizes};
+use super::spans::{self, Spans};
 use super::stored::{Positions, StoredModel};
 use crate::analyze::Operation;
 use crate::fit::{pearson, spearman};
 use std::collections::BTreeMap;
 
 /// Ranges of keys at most.
-const RANGES: usize = 256;
+const RANGES: usize = 1024;
 /// Keys of a range at least.
 const RANGE_KEYS: usize = 16;
 /// Parts of time in which keys are accessed first.
 pub(super) const TIMES: usize = 16;
-/// Classes of ranges by the mean number of accesses of a key.
-pub(super) const CLASSES: usize = 6;
-/// Classes of keys by their number of accesses, for how long they are of interest.
-pub(super) const SPANS: usize = 4;
 /// A correlation from which on two variables are drawn together.
 pub(super) const RELATED: f64 = 0.1;
-/// Keys that are looked at for the size of groups, and distances up to two to this power.
-const GROUP_KEYS: usize = 200_000;
-const GROUP_LAGS: u32 = 14;
 /// Neighbours are alike from this correlation of their accesses on.
 const ADJACENT: f64 = 0.3;
 
@@ -35,15 +30,14 @@ pub struct OperationModel {
     pub accesses: u64,
     /// Keys.
     pub keys: u64,
-    /// Accesses of a key, in ranges of the class: those whose keys have up to 1.5, 3, 10, 30, 100, more on average.
-    pub counts: [Shape; CLASSES],
-    /// Millionths of the trace between the first and the last access of a key that has 2 to 3, 4 to 15, 16 to 63, more.
-    pub spans: [Shape; SPANS],
-    /// Billionths of the trace up to the first access of a key that has 1 access, 2 or 3, 4 to 7, and so on; empty in models that
-    /// were made before this was looked at.
+    /// Accesses of a key.
+    pub counts: Shape,
+    /// For how long keys are of interest, by number of accesses and beginning.
+    pub(super) spans: Spans,
+    /// Billionths of the trace up to the first access of a key that has 1 access, 2 or 3, 4 to 7, and so on.
     pub firsts: Classes,
-    /// The operation that most of its keys are shared with, by its id, and the share of keys.
-    pub shared: Option<(usize, f64)>,
+    /// How its keys lie beside each other.
+    pub nearness: Nearness,
 }
 
 /// Consecutive keys.
@@ -55,6 +49,14 @@ pub struct RangeModel {
     pub cold: u64,
     /// Of each operation: keys and accesses.
     pub accessed: BTreeMap<usize, (u64, u64)>,
+    /// Keys that are concerned by exactly these operations.
+    pub parts: BTreeMap<Mask, Part>,
+    /// Those that concern its first and its last key.
+    pub ends: Option<(Mask, Mask)>,
+    /// Of each operation: how many keys are accessed about how often.
+    pub counts: BTreeMap<usize, Vec<CountBin>>,
+    /// Of each operation: how much accesses of a key rise with its place, from -1 to 1.
+    pub tilts: BTreeMap<usize, f64>,
     /// Of each operation: first accesses in parts of the trace's time.
     pub times: BTreeMap<usize, [u64; TIMES]>,
 }
@@ -84,10 +86,8 @@ pub struct FamilyModel {
     pub positions: Positions,
     /// In the order of the keys.
     pub ranges: Vec<RangeModel>,
-    /// Hot keys of a range lie together.
-    pub is_adjacent: bool,
-    /// In groups of about so many keys; 0 if that is not known, and all of a range do.
-    pub group: u64,
+    /// Of keys of the same operations: where they stand among those of the operation of most keys, by accesses.
+    pub ranks: BTreeMap<Mask, f64>,
     /// Pearson's r and Spearman's ρ of pairs of variables.
     pub correlations: BTreeMap<String, (f64, f64)>,
     /// Curves that come close to the tables, by variable.
@@ -115,27 +115,10 @@ pub struct Model {
     pub keys_kept_one_of: f64,
 }
 
-pub(super) fn class_of(mean: f64) -> usize {
-    let limits = [1.5, 3.0, 10.0, 30.0, 100.0];
-    limits
-        .iter()
-        .position(|&l| mean <= l)
-        .unwrap_or(CLASSES - 1)
-}
-
-pub(super) fn span_class(count: u32) -> usize {
-    match count {
-        0..=3 => 0,
-        4..=15 => 1,
-        16..=63 => 2,
-        _ => 3,
-    }
-}
-
 impl Model {
     /// The model of what was observed.
     pub fn of(seen: &Observation) -> Self {
-        let span = seen.span_micros.max(1);
+        let span = seen.requests.max(1);
         let families = seen
             .families
             .iter()
@@ -159,70 +142,22 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
     let keys: Vec<&Counted> = f.keys.values().collect();
     let many = (keys.len() / RANGE_KEYS).clamp(1, RANGES);
     let width = keys.len().div_ceil(many).max(1);
-    let mut ranges = Vec::new();
-    let mut operations: BTreeMap<usize, OperationModel> = BTreeMap::new();
-    let mut counts: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
-    let mut spans: BTreeMap<usize, Vec<Sizes>> = BTreeMap::new();
-    let mut firsts: BTreeMap<usize, Collected> = BTreeMap::new();
+    let chunks: Vec<&[&Counted]> = keys.chunks(width).collect();
     let up = |n: u64| (n as f64 * scale).round() as u64;
-    for (at, chunk) in keys.chunks(width).enumerate() {
-        let mut range = RangeModel {
-            keys: up(chunk.len() as u64),
-            cold: up(cold_of(f, at * width, chunk.len())),
-            ..RangeModel::default()
+    let of_range = |(at, chunk): (usize, &&[&Counted])| {
+        let cold = up(cold_of(f, at * width, chunk.len()));
+        range(chunk, cold, span, scale)
+    };
+    let ranges: Vec<RangeModel> = chunks.iter().enumerate().map(of_range).collect();
+    let main = main_of(&ranges);
+    let mut operations: BTreeMap<usize, OperationModel> = BTreeMap::new();
+    for op in (0..OPS).filter(|&op| f.accesses[op] > 0) {
+        let nearness = ranges::nearness(&chunks, op, main);
+        let nearness = Nearness {
+            group: up(nearness.group),
+            ..nearness
         };
-        for op in 0..OPS {
-            let of = chunk.iter().filter(|k| k.counts[op] > 0);
-            let accesses: u64 = of.clone().map(|k| u64::from(k.counts[op])).sum();
-            let distinct = of.clone().count() as u64;
-            if distinct == 0 {
-                continue;
-            }
-            range.accessed.insert(op, (up(distinct), up(accesses)));
-            let class = class_of(accesses as f64 / distinct as f64);
-            let of_class = counts
-                .entry(op)
-                .or_insert_with(|| vec![Sizes::default(); CLASSES]);
-            let of_span = spans
-                .entry(op)
-                .or_insert_with(|| vec![Sizes::default(); SPANS]);
-            let mut times = [0; TIMES];
-            let of_first = firsts.entry(op).or_default();
-            for key in of {
-                of_first.add(key.counts[op], key.first[op], span);
-                of_class[class].add(u64::from(key.counts[op]), 1);
-                let at = key.first[op].saturating_mul(TIMES as u64) / (span + 1);
-                times[(at as usize).min(TIMES - 1)] += 1;
-                if key.counts[op] > 1 {
-                    let lasts = key.last[op].saturating_sub(key.first[op]);
-                    let share = (lasts as f64 / span as f64 * 1e6) as u64;
-                    of_span[span_class(key.counts[op])].add(share, 1);
-                }
-            }
-            range.times.insert(op, times);
-        }
-        ranges.push(range);
-    }
-    for op in 0..OPS {
-        if f.accesses[op] == 0 {
-            continue;
-        }
-        let distinct = keys.iter().filter(|k| k.counts[op] > 0).count();
-        let shapes = |all: Option<&Vec<Sizes>>, at: usize| {
-            all.and_then(|a| a.get(at))
-                .map_or_else(Shape::default, Shape::of)
-        };
-        operations.insert(
-            op,
-            OperationModel {
-                accesses: f.accesses[op],
-                keys: up(distinct as u64),
-                counts: std::array::from_fn(|at| shapes(counts.get(&op), at)),
-                spans: std::array::from_fn(|at| shapes(spans.get(&op), at)),
-                firsts: firsts.remove(&op).unwrap_or_default().classes(),
-                shared: shared(&keys, op, distinct),
-            },
-        );
+        operations.insert(op, operation(f, &keys, (op, nearness), span, &up));
     }
     let gets: Vec<_> = keys
         .iter()
@@ -234,16 +169,12 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
     };
     let absent = looked_at.iter().filter(|k| k.is_absent).count() as f64;
     let absent = absent / (looked_at.len() as f64).max(1.0);
-    let (correlations, is_adjacent) = correlations(f, &keys);
-    let group = match is_adjacent {
-        true => group(&keys),
-        false => 0,
-    };
+    let correlations = correlations(f, &keys);
     let related = correlations
         .get("key size, value size")
         .is_some_and(|c| c.0.abs() >= RELATED || c.1.abs() >= RELATED);
     FamilyModel {
-        keys: up(keys.len() as u64),
+        keys: ranges.iter().map(|r| r.keys).sum(),
         operations,
         key_sizes: Shape::of(&f.key_sizes),
         key_noise: key_noise(f),
@@ -255,9 +186,95 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         positions: Positions::of(&ranges),
         curves: curves::of_family(f, &ranges),
         ranges,
-        is_adjacent,
-        group: up(group),
+        ranks: ranges::ranks(&chunks, main),
         correlations,
+    }
+}
+
+impl FamilyModel {
+    /// Returns whether hot keys of a range lie together.
+    pub fn is_adjacent(&self) -> bool {
+        let most = self.operations.values().max_by_key(|o| o.accesses);
+        most.is_some_and(|o| o.nearness.together >= ADJACENT)
+    }
+}
+
+/// Consecutive keys.
+fn range(chunk: &[&Counted], cold: u64, span: u64, scale: f64) -> RangeModel {
+    let up = |n: u64| (n as f64 * scale).round() as u64;
+    let parts = ranges::parts(chunk).into_iter();
+    let parts = parts.map(|(mask, part)| (mask, part.of_sample(scale)));
+    let parts: BTreeMap<Mask, Part> = parts.collect();
+    let mut range = RangeModel {
+        keys: parts.values().map(|p| p.keys).sum(),
+        cold,
+        parts,
+        ends: chunk
+            .first()
+            .zip(chunk.last())
+            .map(|(first, last)| (ranges::mask_of(first), ranges::mask_of(last))),
+        ..RangeModel::default()
+    };
+    for op in 0..OPS {
+        let of_op = || chunk.iter().filter(|k| k.counts[op] > 0);
+        let distinct = of_op().count() as u64;
+        if distinct == 0 {
+            continue;
+        }
+        let accesses = of_op().map(|k| u64::from(k.counts[op])).sum();
+        range.accessed.insert(op, (up(distinct), up(accesses)));
+        let bins = ranges::count_bins(chunk, op).into_iter();
+        let bins = bins.map(|b| CountBin {
+            keys: up(b.keys),
+            accesses: up(b.accesses),
+            ..b
+        });
+        range.counts.insert(op, bins.collect());
+        range.tilts.insert(op, ranges::tilt(chunk, op));
+        let mut times = [0; TIMES];
+        for key in of_op() {
+            let at = key.first[op].saturating_mul(TIMES as u64) / (span + 1);
+            times[(at as usize).min(TIMES - 1)] += 1;
+        }
+        range.times.insert(op, times);
+    }
+    range
+}
+
+/// The operation that concerns most keys.
+pub(super) fn main_of(ranges: &[RangeModel]) -> usize {
+    let mut keys = [0_u64; OPS];
+    for (&op, &(distinct, _)) in ranges.iter().flat_map(|r| &r.accessed) {
+        keys[op] = keys[op].saturating_add(distinct);
+    }
+    (0..OPS).max_by_key(|&op| (keys[op], OPS - op)).unwrap_or(0)
+}
+
+fn operation(
+    f: &FamilyObservation,
+    keys: &[&Counted],
+    (op, nearness): (usize, Nearness),
+    span: u64,
+    up: &dyn Fn(u64) -> u64,
+) -> OperationModel {
+    let (mut firsts, mut spans) = (Collected::default(), spans::Collected::default());
+    let (mut counts, mut distinct) = (Sizes::default(), 0);
+    let part = |at: u64| at as f64 / span as f64;
+    for key in keys.iter().filter(|k| k.counts[op] > 0) {
+        distinct += 1;
+        counts.add(u64::from(key.counts[op]), 1);
+        firsts.add(key.counts[op], key.first[op], span);
+        if key.counts[op] > 1 {
+            spans.add(key.counts[op], part(key.first[op]), part(key.last[op]));
+        }
+    }
+    OperationModel {
+        accesses: f.accesses[op],
+        keys: up(distinct),
+        counts: Shape::of(&counts),
+        spans: spans.spans(),
+        firsts: firsts.classes(),
+        nearness,
     }
 }
 
@@ -272,25 +289,10 @@ fn cold_of(f: &FamilyObservation, from: usize, many: usize) -> u64 {
     cold.iter().map(|&n| u64::from(n)).sum()
 }
 
-/// The operation of smaller id, or of more keys, that shares most keys with one.
-fn shared(keys: &[&Counted], op: usize, distinct: usize) -> Option<(usize, f64)> {
-    let best = (0..op)
-        .map(|other| {
-            let both = keys
-                .iter()
-                .filter(|k| k.counts[op] > 0 && k.counts[other] > 0);
-            (other, both.count())
-        })
-        .max_by_key(|&(_, both)| both)?;
-    Some((best.0, best.1 as f64 / distinct.max(1) as f64)).filter(|s| s.1 > 0.0)
-}
-
-fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> (BTreeMap<String, (f64, f64)>, bool) {
+fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> BTreeMap<String, (f64, f64)> {
     let mut all = BTreeMap::new();
     let mut note = |name: &str, pairs: &[(f64, f64)]| {
-        let both = (pearson(pairs), spearman(pairs));
-        all.insert(name.to_string(), both);
-        both
+        all.insert(name.to_string(), (pearson(pairs), spearman(pairs)));
     };
     note("key size, value size", &f.pairs);
     let step = (keys.len() / 50_000).max(1);
@@ -307,40 +309,11 @@ fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> (BTreeMap<String, (
         .windows(2)
         .take(200_000)
         .map(|w| (log(w[0]), log(w[1])));
-    let (r, _) = note(
+    note(
         "accesses, accesses of the next key",
         &next.collect::<Vec<_>>(),
     );
-    (all, r >= ADJACENT)
-}
-
-/// How many keys lie together that are accessed about as often: twice the distance at which the correlation of their accesses has
-/// come down to half of that of neighbours, since in groups of *n* keys it falls by an *n*th with each key. 0 if it does not come
-/// down.
-fn group(keys: &[&Counted]) -> u64 {
-    let logs: Vec<f64> = keys
-        .iter()
-        .take(GROUP_KEYS)
-        .map(|k| (k.total() as f64).ln())
-        .collect();
-    let at = |lag: usize| {
-        let pairs = logs.iter().zip(logs.iter().skip(lag));
-        pearson(&pairs.map(|(a, b)| (*a, *b)).collect::<Vec<_>>())
-    };
-    let next = at(1);
-    let mut before = (1, next);
-    for lag in (1..=GROUP_LAGS)
-        .map(|power| 1 << power)
-        .take_while(|lag| 4 * lag < logs.len())
-    {
-        let here = at(lag);
-        if here < next / 2.0 {
-            let part = (before.1 - next / 2.0) / (before.1 - here).max(1e-9);
-            return (2.0 * (before.0 as f64 + part * (lag - before.0) as f64)).round() as u64;
-        }
-        before = (lag, here);
-    }
-    0
+    all
 }
 
 /// How much of a key, after the bytes that say which it is, is not as in the key before it.
