@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Looks at the page of `spanlith bench --report` in a real browser, without a display.
+"""Looks at the pages of `spanlith bench --report`, `twin` and `experiment run --report` in a real browser, without a display.
 
   report_page.py [--browser PATH] [--shots DIR] [--self-test] SPANLITH
   report_page.py [--browser PATH] [--shots DIR] [--self-test] --page FILE
 
-SPANLITH is the command-line program, which makes a page in a directory that is removed again; FILE is a
-page that there is already. Chromium opens it 1280 and 400 px wide, in light and in dark, with its
+SPANLITH is the command-line program, which makes a page of each kind in a directory that is removed again; FILE is a
+page that there is already. Chromium opens each 1280 and 400 px wide, in light and in dark, with its
 <details> closed and then open, and is asked through its DevTools pipe:
   - console, network: no error, warning or exception; no request but for the file itself;
   - width, spill: nothing makes the page scroll sideways, and no text runs out of its box;
@@ -16,8 +16,8 @@ page that there is already. Chromium opens it 1280 and 400 px wide, in light and
   - details, link, tooltip: a click opens, closes or leads there; under the mouse a column of a chart
     shades itself and has a text (the browser's own window with it is not part of the page);
   - scheme: the page is darker in dark.
---self-test plants faults into copies of the page; each must be reported as its kind in every view.
---shots leaves PNGs of each view. The last line is a JSON summary; exit 1 on any fault, 2 on bad usage or
+--self-test plants faults into copies of the first page; each must be reported as its kind in every view.
+--shots leaves PNGs of each view of each page. The last line is a JSON summary; exit 1 on any fault, 2 on bad usage or
 without a browser.
 """
 
@@ -40,6 +40,12 @@ FLAGS = ["--headless=new", "--no-sandbox", "--remote-debugging-pipe", "--no-firs
          "--disable-sync", "--disable-background-networking", "--disable-component-update"]
 # Intervals so short that all have charts over time; `stats` for a text.
 BENCH = ["bench", "fillrandom", "readrandom", "ycsba", "stats", "--num", "200000", "--report-interval-ms", "20"]
+# Small ones: what is looked at is how they show. Each makes the page that is named last.
+PAGES = {
+    "report": [*BENCH, "--trace", "trace", "--report"],
+    "twin": ["twin", "trace", "--replayed", "20000", "--page"],
+    "experiment": ["experiment", "run", "X-WL-6", "X-WL-7", "--scale", "0.05", "--report"],
+}
 VIEWS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
 TIMEOUT = 60
 
@@ -111,7 +117,7 @@ LOOK = r"""
       say('spill', `${name(e)} needs ${e.scrollWidth} px and has ${e.clientWidth}`);
 
   const heads = [...document.querySelectorAll('h1, h2, h3')], count = tag => heads.filter(h => h.localName === tag).length;
-  if (count('h1') !== 1 || !count('h2') || !count('h3')) say('heading', `${['h1', 'h2', 'h3'].map(count)} of h1, h2, h3`);
+  if (count('h1') !== 1 || !count('h2')) say('heading', `${['h1', 'h2'].map(count)} of h1, h2`);
   for (const h of heads) if (!h.innerText.trim() || !box(h).height) say('heading', `${name(h)} is empty`);
 
   const charts = [...document.querySelectorAll('svg, canvas')].filter(c => c.parentElement.checkVisibility());
@@ -313,7 +319,7 @@ def look(browser, page, shots=None):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Looks at the page of `spanlith bench --report` in a real browser.")
+    parser = argparse.ArgumentParser(description="Looks at the pages that spanlith makes in a real browser.")
     parser.add_argument("spanlith", nargs="?", metavar="SPANLITH", type=pathlib.Path)
     parser.add_argument("--page", metavar="FILE", type=pathlib.Path, help="a page that there is already")
     parser.add_argument("--browser", metavar="PATH", help="Chromium, if it is not on the path")
@@ -330,21 +336,23 @@ def main():
     if not program:
         parser.error(f"no browser: none of {', '.join(names)} is there. Debian has it as package `chromium` "
                      "(apt-get install chromium); one elsewhere is named by --browser")
-    if args.shots:
-        args.shots.mkdir(parents=True, exist_ok=True)
-
     with tempfile.TemporaryDirectory(prefix="report-page-", ignore_cleanup_errors=True) as temp:
         temp = pathlib.Path(temp)
-        page = args.page
-        if not page:
-            page = temp / "report.html"
-            subprocess.run([args.spanlith.resolve(), *BENCH, "--report", page], cwd=temp, check=True, stdout=subprocess.DEVNULL)
+        pages = [args.page] if args.page else [temp / f"{name}.html" for name in PAGES]
+        for page in [] if args.page else pages:
+            subprocess.run([args.spanlith.resolve(), *PAGES[page.stem], page], cwd=temp, check=True, stdout=subprocess.DEVNULL)
         browser = Browser(program, temp / "profile")
         try:
-            faults, figures = look(browser, page, args.shots)
-            for width, scheme, fault in faults:
-                print(f"{width} px, {scheme}: {fault}", flush=True)
-            missed = []
+            all_faults, all_figures = {}, {}
+            for page in pages:
+                shots = args.shots and args.shots / page.stem
+                if shots:
+                    shots.mkdir(parents=True, exist_ok=True)
+                all_faults[page], all_figures[page] = look(browser, page, shots)
+                for width, scheme, fault in all_faults[page]:
+                    print(f"{page.stem}, {width} px, {scheme}: {fault}", flush=True)
+            page, missed = pages[0], []
+            faults = all_faults[page]
             for number, (kind, plant) in enumerate(PLANTS if args.self_test else []):
                 copy = temp / f"plant-{number}.html"
                 copy.write_text(page.read_text(encoding="utf-8").replace("</main>", plant + "</main>", 1), encoding="utf-8")
@@ -354,7 +362,10 @@ def main():
                 missed += [number] if not views >= want else []
         finally:
             browser.kill()
-    summary = {"views": len(VIEWS), **figures, "faults": len(faults)}
+    of = all_figures.values()
+    summary = {"pages": len(pages), "views": len(VIEWS), "charts": sum(f["charts"] for f in of)}
+    summary |= {name: min(f[name] for f in of) for name in ("contrast_min", "text_px_min")}
+    summary["faults"] = faults = sum(map(len, all_faults.values()))
     summary |= {"plants": len(PLANTS), "missed": len(missed)} if args.self_test else {}
     print(json.dumps(summary))
     return 1 if faults or missed else 0

@@ -44,12 +44,14 @@ fn largest(figure: &Figure) -> f64 {
     all.copied().filter(|v| v.is_finite()).fold(0.0, f64::max)
 }
 
-/// The class of a bar: outlined if printed, else filled with the colour of its number among the measured.
+/// The class of a bar: outlined if printed, with dashes from the second one on, else filled with the colour of its number among the
+/// measured.
 fn class(figure: &Figure, index: usize) -> String {
     let series = &figure.series[index];
     let same = figure.series[..index].iter();
     let before = same.filter(|s| s.printed == series.printed).count();
     match series.printed {
+        true if before > 0 => "printed dashed".to_string(),
         true => "printed".to_string(),
         false => format!("f{}", before % COLOURS),
     }
@@ -122,7 +124,7 @@ fn bar(
     }
     let _ = write!(
         out,
-        "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        "<text class=\"value\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         end + 6.0,
         y + BAR - 5.0,
         short(spread.median)
@@ -201,6 +203,18 @@ mod tests {
         assert_eq!(svg.matches("<title>").count(), 3, "{svg}");
         assert!(svg.contains("a &lt; b") && svg.contains("one &amp; two"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    #[test]
+    fn a_second_series_of_printed_numbers_looks_otherwise() {
+        let figure = Figure::new("t", "x", ["a"])
+            .printed("one", &[Some(1.0)])
+            .printed("other", &[Some(1.0)])
+            .measured("ours", &[Some(1.0)]);
+        let svg = svg(&figure);
+        // A bar and its name's.
+        assert_eq!(svg.matches("class=\"printed\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"printed dashed\"").count(), 2);
     }
 
     #[test]
