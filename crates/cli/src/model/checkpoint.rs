@@ -2,20 +2,22 @@
 //!
 //! The directory stays as it is: its tables and blob files are linked where the file system allows that, everything else is
 //! copied, and the copy is opened with the options that the directory says. What it holds goes into the observation
-//! ([`Observation::families`]), by a walk over the families that the trace names.
+//! ([`Observation::families`]), by a walk over the families that the trace names. Other families are carried along as they are; they count
+//! for nothing, since nobody asks them.
 
 use super::run::Base;
 use crate::db::open::{How, Target};
 use crate::fail::{At, Failure};
 use crate::inventory::Inventory;
 use anyhow::Context;
-use spanlith::FamilyOptions;
+use spanlith::{Cf, FamilyOptions, ReadOptions};
 use spanlith_workload::model::Observation;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The only order in which keys of a made trace lie.
-const BYTEWISE: &str = "leveldb.BytewiseComparator";
+/// The orders in which keys of a made trace can lie: that of their bytes, and from its end to its beginning.
+const FORWARD: &str = "leveldb.BytewiseComparator";
+const BACKWARD: &str = "rocksdb.ReverseBytewiseComparator";
 /// Share of the keys that the trace's gets found which may be missing: a checkpoint may be a moment older than the trace.
 const MISSING_MAX: f64 = 0.05;
 /// Keys from which on shares say something.
@@ -27,6 +29,25 @@ pub struct Checkpoint {
     wal_dir: PathBuf,
     /// By id.
     families: BTreeMap<u32, FamilyOptions>,
+    /// Families that the trace names whose keys lie backward.
+    backward: BTreeSet<u32>,
+}
+
+/// Calls `entry` for each entry of a family, in the order of the bytes of keys.
+fn each(cf: &Cf, is_backward: bool, entry: &mut dyn FnMut(&[u8], &[u8])) -> spanlith::Result<()> {
+    let mut cursor = cf.cursor(ReadOptions::default());
+    let mut is_there = match is_backward {
+        true => cursor.seek_to_last()?,
+        false => cursor.seek_to_first()?,
+    };
+    while is_there {
+        entry(cursor.key(), cursor.value());
+        is_there = match is_backward {
+            true => cursor.prev()?,
+            false => cursor.next()?,
+        };
+    }
+    Ok(())
 }
 
 impl Checkpoint {
@@ -50,17 +71,16 @@ impl Checkpoint {
             let next = "give the checkpoint that was made when the trace was begun; spanlith db families --db DIR lists ids";
             return Err(Failure::new(text, next).into());
         }
-        let mut families = BTreeMap::new();
+        let (mut families, mut backward) = (BTreeMap::new(), BTreeSet::new());
         for (&id, family) in &inventory.families {
-            if seen.families.contains_key(&id) && family.comparator != BYTEWISE {
-                let text = format!(
-                    "{}: the keys of the family '{}' are in the order {}",
-                    dir.display(),
-                    family.name,
-                    family.comparator
-                );
-                let next = "a twin's keys are in the order of their bytes; leave --db out to begin with the accessed keys";
-                return Err(Failure::new(text, next).into());
+            if seen.families.contains_key(&id) {
+                match family.comparator.as_str() {
+                    FORWARD => {}
+                    BACKWARD => {
+                        backward.insert(id);
+                    }
+                    other => return Err(of_another_order(dir, &family.name, other).into()),
+                }
             }
             let target = Target {
                 db: dir.to_path_buf(),
@@ -73,6 +93,7 @@ impl Checkpoint {
             dir: dir.to_path_buf(),
             wal_dir: inventory.wal_dir.clone(),
             families,
+            backward,
         })
     }
 
@@ -91,7 +112,9 @@ impl Checkpoint {
         let base = Base::existing(to, self.families.clone())?;
         let db = base.open(None)?;
         for cf in db.cfs() {
-            cf.compact_all().at(to)?;
+            if seen.families.contains_key(&cf.id()) {
+                cf.compact_all().at(to)?;
+            }
         }
         let is_told = seen.is_extended;
         let (mut expected, mut missing, mut present, mut accessed) = (0, 0, 0, 0);
@@ -101,16 +124,17 @@ impl Checkpoint {
             };
             accessed += family.keys.len() as u64;
             let mut walk = family.walk();
-            for entry in cf.iter() {
-                let (key, value) = entry.at(to)?;
-                walk.add(&key, &value, is_told);
-            }
+            let is_backward = self.backward.contains(&id);
+            each(&cf, is_backward, &mut |key, value| {
+                walk.add(key, value, is_told);
+            })
+            .at(to)?;
             let found = walk.finish(is_told);
             expected += found.expected;
             missing += found.missing;
             present += found.present;
         }
-        let base = base.measured(&db);
+        let base = base.measured(&db, |id| seen.families.contains_key(&id));
         db.close().at(to)?;
         let is_other = match is_told {
             true => expected >= KEYS_MIN && missing as f64 > MISSING_MAX * expected as f64,
@@ -153,4 +177,13 @@ impl Checkpoint {
         }
         Ok(())
     }
+}
+
+fn of_another_order(dir: &Path, family: &str, order: &str) -> Failure {
+    let text = format!(
+        "{}: the keys of the family '{family}' are in the order {order}",
+        dir.display()
+    );
+    let next = "a twin's keys are in the order of their bytes or its reverse; leave --db out to begin with the accessed keys";
+    Failure::new(text, next)
 }

@@ -156,7 +156,7 @@ impl Base {
         for cf in db.cfs() {
             cf.compact_all().at(dir)?;
         }
-        let base = base.measured(&db);
+        let base = base.measured(&db, |_| true);
         db.close().at(dir)?;
         Ok(base)
     }
@@ -170,9 +170,14 @@ impl Base {
         })
     }
 
-    /// With the bytes that the open database has.
-    pub fn measured(mut self, db: &Db) -> Self {
-        self.bytes = db.metrics().live_bytes;
+    /// With the bytes that families of the open database have, those whose ids count.
+    pub fn measured(mut self, db: &Db, counts: impl Fn(u32) -> bool) -> Self {
+        let bytes = |cf: Cf| {
+            let of = |name| cf.int_property(name).unwrap_or(0);
+            of("rocksdb.live-sst-files-size") + of("rocksdb.live-blob-file-size")
+        };
+        let counted = db.cfs().into_iter().filter(|cf| counts(cf.id()));
+        self.bytes = counted.map(bytes).sum();
         self
     }
 

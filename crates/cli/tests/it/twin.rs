@@ -2,7 +2,9 @@
 
 use crate::support::run;
 use serde_json::Value;
-use spanlith_testkit::{TempDir, test_name};
+use spanlith::trace::TraceOptions;
+use spanlith::{Comparator, Db, FamilyOptions, ReadOptions};
+use spanlith_testkit::{Rng, TempDir, seed, test_name};
 
 /// A database of 4000 keys that is asked for 1000 times at random, the trace of that, and a checkpoint from before.
 struct Traced {
@@ -154,4 +156,97 @@ fn checkpoints_of_other_databases_are_refused_by_name() {
     let before = names();
     traced.twin(&["--db", &checkpoint]);
     assert_eq!(names(), before);
+}
+
+/// The trace of gets from a database whose families are `default`, in an order of that name, and `other`, which is backward and
+/// larger, and a checkpoint from before.
+fn ordered(traced: &Traced, order: &str) -> (String, String) {
+    let (db, checkpoint, trace) = (
+        traced.file("ordered"),
+        traced.file("ordered-checkpoint"),
+        traced.file("ordered-trace"),
+    );
+    let order = Comparator::from_name(order).unwrap();
+    let times = order.timestamp_size();
+    let builder = Db::builder(&db).create_if_missing(true);
+    let db = builder.family(FamilyOptions::new("default").comparator(order));
+    let db = db.open().unwrap();
+    let other = FamilyOptions::new("other").comparator(Comparator::ReverseBytewise);
+    let other = db.create_cf(other).unwrap();
+    let key = |n: u32| format!("{n:016}");
+    let mut rng = Rng::new(seed(test_name!()));
+    for n in 0..4000 {
+        other.put(key(n), rng.bytes(480)).unwrap();
+        if times == 0 {
+            db.default_cf().put(key(n), rng.bytes(160)).unwrap();
+        }
+    }
+    db.flush(true).unwrap();
+    db.checkpoint(&checkpoint).unwrap();
+    db.start_trace(&trace, &TraceOptions::default()).unwrap();
+    let options = match times {
+        0 => ReadOptions::new(),
+        _ => ReadOptions::new().timestamp(1_u64.to_le_bytes()),
+    };
+    for _ in 0..1000 {
+        let key = key(rng.below(4000) as u32);
+        db.default_cf().get_opt(&key, &options).unwrap();
+    }
+    db.end_trace().unwrap();
+    db.close().unwrap();
+    (trace, checkpoint)
+}
+
+/// Families that nobody asks are carried along: they count for nothing, whatever their order is.
+#[test]
+fn a_twin_of_keys_in_reverse_begins_with_as_much_as_the_checkpoint_holds() {
+    for order in [
+        "rocksdb.ReverseBytewiseComparator",
+        "leveldb.BytewiseComparator",
+    ] {
+        let traced = Traced::new(test_name!());
+        let (trace, checkpoint) = ordered(&traced, order);
+        std::fs::rename(trace, traced.file("trace")).unwrap();
+        std::fs::remove_file(traced.file("trace.ext")).ok();
+        let whole = traced.twin(&["--db", &checkpoint]);
+        let bytes = |of: &str| whole["table_bytes"][of].as_f64().unwrap();
+        let other = 4000.0 * 480.0;
+        assert!(bytes("original") < other, "{order}: {whole}");
+        let share = bytes("twin") / bytes("original");
+        assert!((0.9..1.1).contains(&share), "{order}: {whole}");
+        for run in whole["runs"].as_array().unwrap() {
+            let reads = |of: &str| run[of]["block_reads"].as_f64().unwrap();
+            let apart = reads("twin") / reads("original") - 1.0;
+            assert!(apart.abs() < 0.15, "{order}: {run}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_whose_keys_lie_in_another_order_is_refused_by_name() {
+    let traced = Traced::new(test_name!());
+    let order = "leveldb.BytewiseComparator.u64ts";
+    let (trace, checkpoint) = ordered(&traced, order);
+    let err = traced.refused(&trace, &["--db", &checkpoint]);
+    let expected = format!("the keys of the family 'default' are in the order {order}");
+    assert!(
+        err.contains(&expected) && err.contains("leave --db out"),
+        "{err}"
+    );
+}
+
+/// A family that the trace names must be there.
+#[test]
+fn a_checkpoint_without_a_family_of_the_trace_is_refused_by_its_id() {
+    let traced = Traced::new(test_name!());
+    let (db, trace) = (traced.file("two"), traced.file("two-trace"));
+    let db = Db::builder(&db).create_if_missing(true).open().unwrap();
+    let more = db.create_cf(FamilyOptions::new("more")).unwrap();
+    db.start_trace(&trace, &TraceOptions::default()).unwrap();
+    more.put("a", "b").unwrap();
+    db.end_trace().unwrap();
+    db.close().unwrap();
+    let err = traced.refused(&trace, &["--db", &traced.file("checkpoint")]);
+    let expected = "there is no family with the id 1, which the trace names";
+    assert!(err.contains(expected), "{err}");
 }
