@@ -196,8 +196,10 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   when a snapshot is released. RocksDB 11.8.1 rewrites them over and over. A compaction dates entries by what
   the database knows of its sequence numbers, not only by its inputs.
 - With `preclude_last_level_data_seconds`, data that is too young for the last level and does not fit the level above
-  is left there until it is old enough. RocksDB 11.8.1 writes it into the same level over and over, and waiting for
-  compactions never ends.
+  is left there until it is old enough, or until the snapshot goes that keeps it there. Universal compaction merges the two
+  runs once and then leaves them; until then they do not count where writes are delayed or stopped. RocksDB 11.8.1 writes it into the same level
+  over and over, and waiting for compactions never ends. A flush with `allow_write_stall=false` waits for no more compactions than
+  there are tables when it is called.
 - A flush that waits for `full_history_ts_low` (`persist_user_defined_timestamps=false`) is no pending work:
   waiting for compactions and flushes does not wait for it. RocksDB's `WaitForCompact` does.
 - The cache of rows (`row_cache`) is not asked in families with timestamps. Range deletions that were written

@@ -222,9 +222,13 @@ impl<'a> CompactionRun<'a> {
             "C3: inputs go in the edit that brings the outputs"
         );
         let read = plan.input_bytes();
-        let applied = self
-            .lsm
-            .log_and_apply(family, edit, |s| s.compacted(family.id, read));
+        let applied = self.lsm.log_and_apply(family, edit, |s| {
+            s.compacted(family.id, read);
+            if plan.proximal.is_some() {
+                let tables = files.iter().map(|f| f.number).collect();
+                s.placed(family.id, &self.job.settings, tables);
+            }
+        });
         if matches!(&applied, Err(e) if !e.may_be_written) {
             for file in files {
                 let path = family.table_path(file.number, file.path_id);

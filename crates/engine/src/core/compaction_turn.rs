@@ -26,8 +26,12 @@ pub(crate) struct CompactionTurn {
     /// Sequence number below which nothing was protected when a snapshot was last released; 0 before.
     oldest_snapshot: u64,
     /// Smallest sequence number a snapshot's release has to pass for a bottommost file to become
-    /// worth rewriting; `u64::MAX` if there is no such file.
+    /// worth rewriting, or for data to be old enough for the last level; `u64::MAX` if nothing waits for one.
     mark_threshold: u64,
+    /// The tables that the last compaction with two outputs wrote, and its `preclude_last_level_data_seconds`.
+    placed: (u64, Vec<u64>),
+    /// Compactions that have ended since the open.
+    ended: u64,
 }
 
 impl Default for CompactionTurn {
@@ -42,6 +46,8 @@ impl Default for CompactionTurn {
             judged_at: 0,
             oldest_snapshot: 0,
             mark_threshold: u64::MAX,
+            placed: (0, Vec::new()),
+            ended: 0,
         }
     }
 }
@@ -120,8 +126,27 @@ impl CompactionTurn {
 
     /// The compaction, or the claim, of that number is over.
     pub(crate) fn end(&mut self, id: u64) {
+        self.ended += 1;
         self.running.retain(|r| r.id != id);
         self.progress.retain(|c| c.id != id);
+    }
+
+    /// Compactions, and claims, that have ended since the open.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// A compaction that kept what `seconds` call young out of the last level wrote these tables.
+    pub(super) fn note_placed(&mut self, seconds: u64, tables: Vec<u64>) {
+        self.placed = (seconds, tables);
+    }
+
+    /// The tables that the last such compaction wrote; none if it had another idea of what is young.
+    pub(super) fn placed(&self, seconds: u64) -> &[u64] {
+        match self.placed.0 == seconds {
+            true => &self.placed.1,
+            false => &[],
+        }
     }
 
     /// How far compactions are that run.
@@ -192,6 +217,14 @@ mod tests {
         assert_eq!((c.running().len(), c.progress().len()), (1, 0));
         c.end(5);
         assert!(!c.is_coming());
+    }
+
+    #[test]
+    fn tables_are_placed_as_long_as_the_same_is_young() {
+        let mut c = CompactionTurn::default();
+        assert_eq!(c.placed(20), [0; 0]);
+        c.note_placed(20, vec![7, 8]);
+        assert_eq!((c.placed(20), c.placed(30)), (&[7, 8][..], &[][..]));
     }
 
     #[test]

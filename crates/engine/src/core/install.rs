@@ -7,6 +7,7 @@ use super::level0_shape::is_dynamic;
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
 use super::{Family, Lsm, PaceControl, SuperVersion, ThrottleSettings};
+use crate::options::CompactionStyle;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
@@ -289,19 +290,24 @@ impl Lsm {
         let is_automatic = !f.settings.options.disable_auto_compactions;
         let is_due = is_automatic && f.wants_compaction(&self.times, &self.options());
         f.compaction.set_due(is_due);
-        let threshold = mark_threshold(f);
-        f.compaction.set_mark_threshold(threshold);
-        let threshold = state
-            .families
-            .values()
-            .map(|f| f.compaction.mark_threshold())
-            .min();
-        self.c
-            .snapshots
-            .set_threshold(threshold.unwrap_or(u64::MAX));
+        self.await_release(state, id);
         let worst = self.judge_stall(state, id);
         PaceControl::of(self).follow(state, id, targets.base_level);
         self.set_gate(state, worst);
+    }
+
+    /// Has a release of snapshots start a compaction of a family, if one waits for that.
+    fn await_release(&self, state: &mut DbState, id: u32) {
+        if let Some(f) = state.family_mut(id) {
+            let held = self.times.held_by_snapshot(&f.settings);
+            let threshold = mark_threshold(f).min(held);
+            f.compaction.set_mark_threshold(threshold);
+        }
+        let all = state.families.values();
+        let threshold = all.map(|f| f.compaction.mark_threshold()).min();
+        self.c
+            .snapshots
+            .set_threshold(threshold.unwrap_or(u64::MAX));
     }
 
     /// Stall condition of a family as it is now; returns that of the family that is worst off.
@@ -332,18 +338,20 @@ impl Lsm {
         worst
     }
 
-    /// A compaction that was due cannot run for now: writers that wait for the space that it would give back go on, unless
-    /// something else is to come.
+    /// A compaction that was due cannot run for now: writers that wait for the space that it would give back, or for fewer
+    /// runs, go on, unless something else is to come, and so do flushes.
     pub(crate) fn put_off_compaction(&self, state: &mut DbState, id: u32) {
         let Some(f) = state.family_mut(id) else {
             return;
         };
         f.compaction.put_off();
-        if f.stall != StallCondition::Normal && f.settings.levels.blob_budget.is_some() {
+        let is_freed = f.settings.levels.blob_budget.is_some() || waits_for_age(f);
+        if f.stall != StallCondition::Normal && is_freed {
             let worst = self.judge_stall(state, id);
             self.set_gate(state, worst);
-            self.state.notify_all();
         }
+        self.await_release(state, id);
+        self.state.notify_all();
     }
 
     /// Slows writers down by other rules, or at other rates, from now on. Requires: the state mutex.
@@ -407,7 +415,10 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
         immutable_count: f.imm.len(),
         max_write_buffer_number: o.max_write_buffer_number,
         min_write_buffer_number_to_merge: o.min_write_buffer_number_to_merge,
-        l0_files: f.settings.levels.sorted_runs(&f.version),
+        l0_files: match waits_for_age(f) {
+            true => 0,
+            false => f.settings.levels.sorted_runs(&f.version),
+        },
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
         level0_stop_writes_trigger: o.level0_stop_writes_trigger,
         pending_compaction_bytes: f.compaction.pending_bytes().max(space),
@@ -417,13 +428,23 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     }
 }
 
+/// Returns whether the runs of a family stay apart until their data is old: no compaction is coming that would make them
+/// fewer, so that they must not stop writes.
+fn waits_for_age(f: &FamilyState) -> bool {
+    let levels = &f.settings.levels;
+    let may_wait = levels.precludes_last_level && levels.style == CompactionStyle::Universal;
+    may_wait && !f.compaction.is_coming()
+}
+
 /// Returns whether one more memtable or file of level 0 would delay writes to a family, and background work
-/// will change that.
+/// will change that. RocksDB takes it that a tree with as many files as start a compaction has one; there may be none, for
+/// example because what is young stays out of the last level.
 pub(crate) fn wait_would_help(f: &FamilyState) -> bool {
     let mut input = stall_input(f);
     let o = &f.settings.options;
     let due = f.imm.len() >= o.min_write_buffer_number_to_merge.max(1) as usize
-        || input.l0_files >= o.level0_file_num_compaction_trigger.max(0) as usize;
+        || (input.l0_files >= o.level0_file_num_compaction_trigger.max(0) as usize
+            && f.compaction.is_coming());
     input.immutable_count += 1;
     input.l0_files += 1;
     due && stall_condition(&input) != StallCondition::Normal

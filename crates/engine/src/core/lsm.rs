@@ -175,7 +175,7 @@ impl Lsm {
             work,
             disk: DiskWatch::new(c.watchers.stalls.clone(), bound),
             reserve: Reserve::new(c.env.clone(), &c.dir, own.reserve_file_bytes),
-            times: KeptTimes::new(clock.clone()),
+            times: KeptTimes::new(clock.clone(), c.snapshots.clone()),
             timers: Timers::default(),
             switches: WorkSwitches::default(),
             owner: parts.owner,

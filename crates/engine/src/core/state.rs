@@ -168,7 +168,10 @@ impl FamilyState {
             oldest_snapshot: (released > 0).then(|| released.min(times.keep_from(&self.settings))),
             now,
             ahead_seconds: seconds_to_next_off_peak(&options.daily_offpeak_time_utc, now),
-            young_after: times.young_after(&self.settings),
+            young_after: times.above_after(&self.settings),
+            placed: self
+                .compaction
+                .placed(self.settings.options.preclude_last_level_data_seconds),
         }
     }
 
@@ -225,6 +228,14 @@ impl DbState {
     pub(crate) fn compacted(&mut self, id: u32, bytes: u64) {
         if let Some(f) = self.family_mut(id) {
             f.pace.compacted(bytes);
+        }
+    }
+
+    /// Says that a compaction with two outputs under `settings`, which is about to be installed, wrote these tables.
+    pub(crate) fn placed(&mut self, id: u32, settings: &FamilySettings, tables: Vec<u64>) {
+        if let Some(f) = self.family_mut(id) {
+            let seconds = settings.options.preclude_last_level_data_seconds;
+            f.compaction.note_placed(seconds, tables);
         }
     }
 

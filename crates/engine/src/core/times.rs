@@ -7,7 +7,7 @@
 
 use super::seqno_times::{STEPS, SeqnoTimes};
 use super::state::rank;
-use super::{FamilySet, FamilySettings};
+use super::{FamilySet, FamilySettings, SnapshotList};
 use crate::info_log::InfoLog;
 use crate::picker::CompactionPlan;
 use crate::version::TableCache;
@@ -31,14 +31,16 @@ pub(crate) struct JobTimes {
 /// The times that a database keeps. Its lock is a leaf.
 pub(crate) struct KeptTimes {
     clock: Arc<dyn Clock>,
+    snapshots: Arc<SnapshotList>,
     times: Mutex<SeqnoTimes>,
 }
 
 impl KeptTimes {
     /// Nothing is known yet; times are those of `clock`.
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>, snapshots: Arc<SnapshotList>) -> Self {
         Self {
             clock,
+            snapshots,
             times: Mutex::new(rank::LEAF, SeqnoTimes::default()),
         }
     }
@@ -92,9 +94,25 @@ impl KeptTimes {
         }
     }
 
+    /// The number after which entries stay out of the last level: that of [`Self::young_after`], or of the oldest
+    /// snapshot if that is less, since data that a snapshot sees is more likely to be read than other data.
+    pub(crate) fn above_after(&self, settings: &FamilySettings) -> Option<SequenceNumber> {
+        let oldest = || self.snapshots.oldest().unwrap_or(MAX_SEQUENCE);
+        self.young_after(settings).map(|young| young.min(oldest()))
+    }
+
+    /// The oldest snapshot if it keeps entries out of the last level that are old enough for it; else the largest number.
+    pub(super) fn held_by_snapshot(&self, settings: &FamilySettings) -> SequenceNumber {
+        let oldest = self.snapshots.oldest();
+        match (self.young_after(settings), oldest) {
+            (Some(young), Some(oldest)) if oldest < young => oldest,
+            _ => MAX_SEQUENCE,
+        }
+    }
+
     /// The number after which entries are too young for the last level, as far as the database knows; `None`
     /// if the family keeps nothing out of it. As in RocksDB the first entry that may be young is left out.
-    pub(crate) fn young_after(&self, settings: &FamilySettings) -> Option<SequenceNumber> {
+    fn young_after(&self, settings: &FamilySettings) -> Option<SequenceNumber> {
         let span = settings.options.preclude_last_level_data_seconds;
         (span > 0).then(|| self.before(span) + 1)
     }

@@ -44,8 +44,11 @@ pub struct PickerInput<'a> {
     /// Files that reach their period within so many seconds are rewritten already: the load is low
     /// now, and will not be before then.
     pub ahead_seconds: u64,
-    /// Entries after this number are too young for the last level; `None` if none ever is.
+    /// Entries after this number stay out of the last level: they are too young, or a snapshot older than they lives.
+    /// `None` if none ever does.
     pub young_after: Option<SequenceNumber>,
+    /// Numbers of the tables that the last compaction with two outputs wrote, under the option that is in force.
+    pub placed: &'a [u64],
 }
 
 /// Files of one level.

@@ -6,6 +6,7 @@
 //! ones fill.
 
 use super::inputs::{Draft, Files, Picking};
+use super::plan::CompactionPlan;
 use crate::options::CompactionStyle;
 use crate::version::FileMeta;
 use spanlith_base::SequenceNumber;
@@ -114,6 +115,21 @@ impl Picking<'_> {
                 .input
                 .young_after
                 .is_some_and(|young| file.smallest_seqno > young)
+    }
+
+    /// Returns whether a plan would write everything where it is: it takes only tables that the last compaction with
+    /// two outputs wrote, and those above the last level are still young. RocksDB 11.8.1 carries such a plan out over and
+    /// over until the data is old.
+    pub(super) fn changes_nothing(&self, plan: &CompactionPlan) -> bool {
+        let (Some(proximal), Some(young)) = (&plan.proximal, self.input.young_after) else {
+            return false;
+        };
+        plan.inputs.iter().all(|(level, files)| {
+            files.iter().all(|f| {
+                self.input.placed.contains(&f.number)
+                    && (*level != proximal.level || f.smallest_seqno > young)
+            })
+        })
     }
 
     /// Returns whether a running plan writes to `level`, with either output, in the range of user keys of `sets`.

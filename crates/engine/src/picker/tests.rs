@@ -20,6 +20,8 @@ struct Script {
     options: LevelOptions,
     version: Arc<Version>,
     running: Vec<RunningCompaction>,
+    /// Tables that one compaction with two outputs wrote.
+    placed: Vec<u64>,
 }
 
 impl Script {
@@ -47,6 +49,11 @@ impl Script {
                         last_level_through: 0,
                     }),
                 });
+                "ok".to_string()
+            }
+            "placed" => {
+                let tables = input.split_whitespace();
+                self.placed = tables.map(|n| n.parse().unwrap()).collect();
                 "ok".to_string()
             }
             "targets" => self.targets(),
@@ -140,6 +147,7 @@ impl Script {
             now: d.value("now").unwrap_or(0),
             ahead_seconds: d.value("ahead").unwrap_or(0),
             young_after: d.value("young"),
+            placed: &self.placed,
         }
     }
 
@@ -249,6 +257,7 @@ fn run_script(name: &str) {
         options: small_options(),
         version: version_of(7, ""),
         running: Vec::new(),
+        placed: Vec::new(),
     };
     run_golden(path, |line, input| script.run(line, input));
 }
@@ -279,6 +288,7 @@ fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind
             now: 0,
             ahead_seconds: 0,
             young_after: None,
+            placed: &[],
         };
         pick_leveled(&input).unwrap()
     };
@@ -390,6 +400,7 @@ fn files_that_reads_pass_through_in_vain_go_down_the_hottest_first() {
             now: 0,
             ahead_seconds: 0,
             young_after: None,
+            placed: &[],
         };
         let plan = pick(&input);
         assert_eq!(plan.is_some(), needs_compaction(&input));

@@ -255,7 +255,10 @@ impl<'a> Universal<'a> {
         if o.universal.incremental {
             let fanout = base.size as f64 / candidate as f64 * 1.8;
             let plan = self.incremental(fanout);
-            if plan.is_some() {
+            if plan
+                .as_ref()
+                .is_some_and(|p| !self.picking.changes_nothing(p))
+            {
                 return plan;
             }
         }
@@ -356,7 +359,8 @@ impl<'a> Universal<'a> {
                 count += 1;
             }
             if count >= fewest {
-                return self.merged(start, count, limit.is_some());
+                let plan = self.merged(start, count, limit.is_some());
+                return plan.filter(|plan| !self.picking.changes_nothing(plan));
             }
             start += 1;
         }

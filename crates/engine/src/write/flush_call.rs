@@ -134,9 +134,14 @@ impl<'a> FlushCall<'a> {
 
     /// Waits until one more sealed memtable and one more file of level 0 would not delay writes, as
     /// far as waiting helps. Returns whether what the memtable held at the call is still to be flushed.
+    ///
+    /// It waits for no more compactions than there are tables at the call: those that the tree asked for then have run,
+    /// and later ones may follow each other without end.
     fn wait_for_calm_of(&self, family: &Arc<Family>) -> Result<bool> {
         let mut state = self.lsm.state.lock();
-        let mem = state.alive(family.id)?.mem.clone();
+        let first = state.alive(family.id)?;
+        let mem = first.mem.clone();
+        let last = first.compaction.ended() + first.version.file_iter().count() as u64;
         loop {
             if state.ends() {
                 return Err(Error::shutdown(""));
@@ -150,7 +155,12 @@ impl<'a> FlushCall<'a> {
                 return Ok(false);
             }
             // A job that failed runs again when it likes, and for a caller that asks now.
-            if !wait_would_help(f) || state.jobs.are_over() || state.trouble.any().is_some() {
+            let is_vain = f.compaction.ended() > last;
+            if is_vain
+                || !wait_would_help(f)
+                || state.jobs.are_over()
+                || state.trouble.any().is_some()
+            {
                 return Ok(true);
             }
             state = self.lsm.wait_changed(state);

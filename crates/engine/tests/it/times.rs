@@ -1,14 +1,15 @@
 //! Sequence numbers that tell when entries were written (`preserve_internal_time_seconds`).
 
 use spanlith::listener::{CompactionInfo, TableFileInfo};
-use spanlith::options::{CfOptions, CompressionType};
+use spanlith::options::{CfOptions, CompactionStyle, CompressionType};
 use spanlith::{
     BottommostCompaction, Cf, CompactFilesOptions, CompactRangeOptions, Db, EventListener,
-    FamilyOptions, ReadOptions, Snapshot, WriteBatch,
+    FamilyOptions, FlushOptions, ReadOptions, Snapshot, WriteBatch,
 };
 use spanlith_base::coding::get_varint64;
 use spanlith_env::{Env, MemFs, VirtualClock};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -328,6 +329,122 @@ fn young_data_that_does_not_fit_its_level_is_left_alone_until_it_is_old() {
     note_time(&cf);
     db.wait_idle(None).unwrap();
     assert!(in_level(2) < 3 && in_level(3) > 4, "{:?}", places(&cf));
+    db.close().unwrap();
+}
+
+/// Three levels of universal compaction, which merges any two runs, and writes that stop at two.
+fn open_universal(world: &World, compaction: &Compactions) -> Db {
+    let mut cf = CfOptions::default();
+    cf.compaction_style = CompactionStyle::Universal;
+    cf.preclude_last_level_data_seconds = 1000;
+    cf.num_levels = 3;
+    cf.level0_file_num_compaction_trigger = 2;
+    cf.level0_slowdown_writes_trigger = 2;
+    cf.level0_stop_writes_trigger = 2;
+    cf.compression = CompressionType::None;
+    Db::builder(Path::new("/db"))
+        .create_if_missing(true)
+        .no_info_log()
+        .env(world.env.clone())
+        .listener(Arc::new(compaction.clone()))
+        .cf_options(cf)
+        .open()
+        .unwrap()
+}
+
+/// Counts compactions.
+#[derive(Clone, Default)]
+struct Compactions(Arc<AtomicU64>);
+
+impl EventListener for Compactions {
+    fn on_compaction_completed(&self, _: &CompactionInfo) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Old data in the last level, and young data above it.
+fn put_old_and_young(world: &World, cf: &Cf) {
+    for n in 0..100 {
+        cf.put(format!("{n:02}"), [b'o'; 100]).unwrap();
+    }
+    note_time(cf);
+    world.pass(2000);
+    note_time(cf);
+    cf.compact_range(None, None).unwrap();
+    for n in 0..150 {
+        cf.put(format!("{n:03}"), [b'y'; 100]).unwrap();
+    }
+    note_time(cf);
+}
+
+/// RocksDB 11.8.1 merges the two runs over and over, and the second flush waits until the data is old.
+#[test]
+fn runs_of_young_and_of_old_data_are_merged_once_and_flushes_do_not_wait_for_more() {
+    let (world, merged) = (World::new(), Compactions::default());
+    let db = open_universal(&world, &merged);
+    let cf = db.default_cf();
+    put_old_and_young(&world, &cf);
+    cf.flush(true).unwrap();
+    db.wait_idle(None).unwrap();
+    let levels = || -> Vec<usize> { places(&cf).iter().map(|p| p.0).collect() };
+    assert_eq!(levels(), [1, 2]);
+    let made = merged.0.load(Ordering::Relaxed);
+    cf.put("more", "1").unwrap();
+    let is_patient = FlushOptions::default();
+    assert!(is_patient.wait && !is_patient.allow_write_stall);
+    cf.flush_opt(is_patient).unwrap();
+    db.wait_idle(None).unwrap();
+    assert_eq!(levels(), [1, 2]);
+    let later = merged.0.load(Ordering::Relaxed);
+    assert!(later <= made + 2, "{made} and then {later}");
+    world.pass(1500);
+    note_time(&cf);
+    db.wait_idle(None).unwrap();
+    assert_eq!(levels(), [2], "all is old");
+    db.close().unwrap();
+}
+
+/// The data is old, and a snapshot keeps it above the last level.
+#[test]
+fn a_snapshot_that_keeps_data_up_starts_no_compactions_until_it_goes() {
+    let (world, merged) = (World::new(), Compactions::default());
+    let universal = open_universal(&world, &merged);
+    let snapshot_at = |db: &Db, cf: &Cf| {
+        cf.put("before", "1").unwrap();
+        let snapshot = db.snapshot();
+        put_old_and_young(&world, cf);
+        world.pass(2000);
+        note_time(cf);
+        snapshot
+    };
+    let cf = universal.default_cf();
+    let snapshot = snapshot_at(&universal, &cf);
+    cf.flush(true).unwrap();
+    universal.wait_idle(None).unwrap();
+    assert_eq!(places(&cf).len(), 2, "{:?}", places(&cf));
+    drop(snapshot);
+    universal.wait_idle(None).unwrap();
+    assert_eq!(places(&cf).len(), 1, "{:?}", places(&cf));
+    universal.close().unwrap();
+
+    let world = World::new();
+    let db = world.open_young(8 << 10);
+    let cf = db.default_cf();
+    let snapshot = db.snapshot();
+    put_old_and_young(&world, &cf);
+    world.pass(2000);
+    note_time(&cf);
+    cf.flush(true).unwrap();
+    db.wait_idle(None).unwrap();
+    let in_level = |level| (places(&cf).iter()).filter(|p| p.0 == level).count();
+    assert!(in_level(2) > 4, "{:?}", places(&cf));
+    let made = world.written.0.lock().unwrap().len();
+    note_time(&cf);
+    db.wait_idle(None).unwrap();
+    assert_eq!(world.written.0.lock().unwrap().len(), made, "nothing to do");
+    drop(snapshot);
+    db.wait_idle(None).unwrap();
+    assert!(in_level(3) > 0, "{:?}", places(&cf));
     db.close().unwrap();
 }
 

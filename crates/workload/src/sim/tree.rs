@@ -159,6 +159,7 @@ impl Tree {
             now: 0,
             ahead_seconds: 0,
             young_after: None,
+            placed: &[],
         })?;
         for file in plan.input_files() {
             file.set_being_compacted(true);

@@ -183,6 +183,7 @@ impl Tree {
             now: self.next_seqno,
             ahead_seconds: 0,
             young_after: self.young_after(),
+            placed: &[],
         })
     }
 
