@@ -69,7 +69,8 @@ impl Pressure {
         let memtables = (sealed + f.settings.options.write_buffer_size) as f64 * apart;
         Self {
             memtables: memtables.min(budget.target * blobs as f64) as u64,
-            is_moving: f.compaction.is_coming() || !f.imm.is_empty(),
+            // A sealed memtable may wait for others to be merged with.
+            is_moving: f.compaction.is_coming() || f.flush.is_coming() || f.flush_is_due(),
         }
     }
 }
@@ -119,7 +120,9 @@ fn begin(budget: BlobBudget) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::double::Double;
     use super::*;
+    use crate::options::{CfOptions, DbOptions};
 
     #[test]
     fn writers_are_delayed_by_what_compactions_will_end_only() {
@@ -132,6 +135,25 @@ mod tests {
         // A limit at the target itself: what is left at rest delays nobody.
         assert!(excess(0.15, budget(0.10, 0.10)) <= 0.0);
         assert!(excess(0.20, budget(0.10, 0.10)) > 1.0);
+    }
+
+    /// Writers waited for ever for a flush that waited for a second memtable, which no writer filled.
+    #[test]
+    fn a_sealed_memtable_that_waits_for_another_relieves_nothing() {
+        let cf = CfOptions {
+            min_write_buffer_number_to_merge: 2,
+            ..CfOptions::default()
+        };
+        let double = Double::new(&DbOptions::new(), &["default"], &cf);
+        let budget = BlobBudget {
+            target: 0.10,
+            max: 0.22,
+        };
+        let moves = || Pressure::of(double.state().family(0).unwrap(), budget).is_moving;
+        double.seal(0);
+        assert!(!moves());
+        double.seal(0);
+        assert!(moves());
     }
 
     #[test]
