@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A logger; a counted reference.
 pub struct rocksdb_logger_t(Arc<dyn Logger>);
 
-/// State, level, line with a NUL behind it, its length without the NUL.
+/// State, level, line with a NUL after it, its length without the NUL.
 pub type LogFn = unsafe extern "C" fn(*mut c_void, u32, *mut c_char, usize);
 
 /// Returns whether a line is told: header lines always are.
@@ -66,7 +66,7 @@ impl Logger for Callback {
 }
 
 c_api! {
-    /// Writes lines from a level on to standard error, each behind a prefix.
+    /// Writes lines from a level on to standard error, each after a prefix.
     fn rocksdb_logger_create_stderr_logger(
         log_level: i32,
         prefix: *const c_char,

@@ -75,7 +75,7 @@ impl Beside {
     }
 }
 
-/// A value with what is asked for beside it. Whether the key was written behind the snapshot is told without a value,
+/// A value with what is asked for beside it. Whether the key was written after the snapshot is told without a value,
 /// too.
 ///
 /// # Safety
@@ -120,7 +120,7 @@ macro_rules! readers {
     ($($get:ident, ($($cf:ident: $cf_type:ty)?), |$db:ident| $family:expr;)*) => {
         c_api! {$(
             /// The value, from `malloc`, NULL if there is none; with it, where that is asked for, the timestamp it
-            /// was written with, from `malloc`, and whether the key was written behind the snapshot of the options.
+            /// was written with, from `malloc`, and whether the key was written after the snapshot of the options.
             fn $get(
                 $db: *mut rocksdb_t,
                 options: *const rocksdb_readoptions_t,
@@ -182,7 +182,7 @@ unsafe fn read_many<'c>(
         // SAFETY: NULL, or the caller's place for this element.
         let newer = unsafe { beside.newer.as_mut() };
         if !has_snapshot && let Some(newer) = newer {
-            // Only of a snapshot of the caller's it is told what came behind it.
+            // Only of a snapshot of the caller's it is told what came after it.
             *newer = 0;
             beside.newer = ptr::null_mut();
         }
@@ -283,7 +283,7 @@ c_api! {
         (&*multi_get).0.len()
     }
 
-    /// The state of a result: 0 if the key has no value, 1 with a value, 2 with an error, 3 behind the last. Bytes and
+    /// The state of a result: 0 if the key has no value, 1 with a value, 2 with an error, 3 after the last. Bytes and
     /// text stay valid until the object is destroyed; what does not apply is NULL and 0.
     fn rocksdb_pinnable_multi_get_result(
         multi_get: *const rocksdb_pinnable_multi_get_t,

@@ -395,7 +395,7 @@ c_api! {
         })
     }
 
-    /// The key of an entry of a scan's page, as long as the token lives; NULL and 0 behind the last one.
+    /// The key of an entry of a scan's page, as long as the token lives; NULL and 0 after the last one.
     fn spanlith_token_page_key(
         token: *mut spanlith_token_t,
         at: usize,

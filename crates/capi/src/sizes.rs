@@ -65,7 +65,7 @@ unsafe fn measure(
     Ok(())
 }
 
-/// Functions over ranges: parameters before and behind the ranges, the family, the options.
+/// Functions over ranges: parameters before and after the ranges, the family, the options.
 macro_rules! sizes {
     ($(
         $(#[$meta:meta])*

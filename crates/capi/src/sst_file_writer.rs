@@ -170,7 +170,7 @@ c_api! {
         rocksdb_sstfilewriter_put(writer, key, keylen, val, vallen, errptr);
     }
 
-    /// Adds a key, which stands behind those before.
+    /// Adds a key, which stands after those before.
     fn rocksdb_sstfilewriter_put(
         writer: *mut rocksdb_sstfilewriter_t,
         key: *const c_char,

@@ -14,7 +14,7 @@ pub struct rocksdb_table_properties_t {
     collected: Vec<(CString, Vec<u8>)>,
     /// The same as people read them.
     readable: Vec<(CString, CString)>,
-    /// Texts with a NUL behind them, by name of the getter.
+    /// Texts with a NUL after them, by name of the getter.
     texts: Texts,
 }
 

@@ -311,7 +311,7 @@ c_api! {
     ) {
     }
 
-    /// Timestamp that conflicts are looked for behind in families with timestamps, which transactions refuse to touch.
+    /// Timestamp that conflicts are looked for after in families with timestamps, which transactions refuse to touch.
     fn rocksdb_transaction_set_read_timestamp_for_validation(
         _txn: *mut rocksdb_transaction_t,
         _read_timestamp: u64,

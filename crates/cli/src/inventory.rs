@@ -518,7 +518,7 @@ impl Inventory {
     }
 
     /// A process that has a database open has a log, from the open on, whose number is not smaller than any that the MANIFEST
-    /// says is needed. Only a copy that was made behind a flush can do without.
+    /// says is needed. Only a copy that was made after a flush can do without.
     fn expect_a_log(&mut self) {
         let first = self.first_live_log();
         let is_there = self.live_logs().next().is_some();

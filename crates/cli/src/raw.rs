@@ -44,7 +44,7 @@ pub struct RawScan<'a> {
     sources: Vec<(Option<RawEntry>, Source<'a>)>,
     /// Says whether the first entries of the sources have been read.
     began: bool,
-    /// Says what could not be read behind the entry that was returned last.
+    /// Says what could not be read after the entry that was returned last.
     failed: Option<Error>,
 }
 

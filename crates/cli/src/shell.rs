@@ -131,7 +131,7 @@ impl Lines {
     }
 }
 
-/// Completes commands, and names of families behind `use`.
+/// Completes commands, and names of families after `use`.
 struct Words {
     families: Vec<String>,
 }

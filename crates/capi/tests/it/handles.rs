@@ -265,7 +265,7 @@ fn several_iterators_are_refused_before_one_is_made() {
 }
 
 /// The handle of the default family need not be destroyed: it keeps nothing of a database that was closed. It may
-/// be, also behind the close.
+/// be, also after the close.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_default_handle_keeps_no_files_of_a_closed_database() {
@@ -279,7 +279,7 @@ fn the_default_handle_keeps_no_files_of_a_closed_database() {
     let db = w.open().unwrap();
     w.put(db, b"k", b"v").unwrap();
     w.flush(db).unwrap();
-    // SAFETY: All handles are live; the family's is only destroyed behind the close.
+    // SAFETY: All handles are live; the family's is only destroyed after the close.
     unsafe {
         let family = rocksdb_get_default_column_family_handle(db);
         let value = call(|e| {

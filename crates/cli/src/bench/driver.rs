@@ -114,7 +114,7 @@ struct Watch<'a> {
     second: Tally,
     line_at: Instant,
     point_at: Instant,
-    /// When the last thread was done; looks at the tree behind it do not count.
+    /// When the last thread was done; looks at the tree after it do not count.
     ended: Instant,
     series: Option<Series>,
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Flags that `db_bench` has and `bench` does not show.
 #[derive(Debug, Args)]
 pub struct Reference {
-    /// Prints the distribution of latencies behind each result
+    /// Prints the distribution of latencies after each result
     #[arg(long, hide = true)]
     pub(super) histogram: bool,
     /// Prints all counters of the engine at the end

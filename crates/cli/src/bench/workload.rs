@@ -124,7 +124,7 @@ fn fill_once(cf: &Cf, s: &Settings, thread: u64, meter: &mut Meter<'_>) -> Resul
     Ok(())
 }
 
-/// Gets a random key and puts it again: a new value, or the old one and a new one behind it.
+/// Gets a random key and puts it again: a new value, or the old one and a new one after it.
 fn rewrite(kind: Kind, cf: &Cf, s: &Settings, mut rng: Rng, meter: &mut Meter<'_>) -> Result<()> {
     let (mut keys, mut values) = (Keys::new(s.key_size), Values::new(s.value_size, s.seed));
     let (read, write) = (ReadOptions::new(), write_options(kind, s));

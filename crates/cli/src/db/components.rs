@@ -69,7 +69,7 @@ impl UserComparator for Renamed {
     }
 }
 
-/// Splits `NAME=KIND`. A NAME may hold anything, so the first `=` behind which there is a KIND is the one, and a
+/// Splits `NAME=KIND`. A NAME may hold anything, so the first `=` after which there is a KIND is the one, and a
 /// text that is a KIND as a whole has no NAME.
 fn split(text: &str, is_kind: impl Fn(&str) -> bool) -> (Option<String>, &str) {
     if is_kind(text) {
@@ -77,7 +77,7 @@ fn split(text: &str, is_kind: impl Fn(&str) -> bool) -> (Option<String>, &str) {
     }
     let mut places = text.match_indices('=').map(|(at, _)| at);
     let at = places.find(|at| is_kind(&text[at + 1..]));
-    // Where there is none, what stands behind the last one is complained of.
+    // Where there is none, what stands after the last one is complained of.
     match at.or_else(|| text.rfind('=')) {
         Some(at) => (Some(text[..at].to_string()), &text[at + 1..]),
         None => (None, text),

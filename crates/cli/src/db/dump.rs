@@ -1,7 +1,7 @@
 //! `db dump`: all column families as text that `db load --dump` reads back.
 //!
 //! Lines are those of `db scan`. In front of each family stands a line `@family<TAB>NAME`, with its
-//! comparator behind another tab if that is not the bytewise one; keys that begin with `@` have it
+//! comparator after another tab if that is not the bytewise one; keys that begin with `@` have it
 //! escaped, so that no key looks like such a line.
 
 use super::open::{How, Target};

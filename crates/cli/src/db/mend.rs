@@ -189,7 +189,7 @@ pub fn records_of(
     Ok((!met.has_settings).then_some(records))
 }
 
-/// The records of a damaged log that can be replayed: behind a `cut` that a recovery made there are none. `None` of a log without damage, and of one whose records
+/// The records of a damaged log that can be replayed: after a `cut` that a recovery made there are none. `None` of a log without damage, and of one whose records
 /// need more than themselves (timestamps of other sizes).
 fn readable_records(
     fs: &dyn FileSystem,

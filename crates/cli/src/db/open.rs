@@ -78,7 +78,7 @@ pub struct WriteFlags {
     /// Opens with default options instead of those in the OPTIONS file
     #[arg(long)]
     pub default_options: bool,
-    /// Opens although synced bytes of logs are damaged, and drops what lies behind the damage, of
+    /// Opens although synced bytes of logs are damaged, and drops what lies after the damage, of
     /// which lost/ keeps a copy
     #[arg(long)]
     pub give_up_damage: bool,

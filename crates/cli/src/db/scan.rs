@@ -55,7 +55,7 @@ pub struct Scan {
     /// apart, deleted and overwritten entries are there, and a range deletion has its end as the value
     #[arg(long, conflicts_with_all = ["keys_only", "columns", "timestamps", "reverse"])]
     raw: bool,
-    /// Prints the timestamp of each entry behind its key, in families that have them
+    /// Prints the timestamp of each entry after its key, in families that have them
     #[arg(long)]
     timestamps: bool,
 }

@@ -128,7 +128,7 @@ impl Case {
 }
 
 /// Explains all findings but plain remarks. `can_give_up` finds out whether the directory opens without what
-/// lies behind damage of its logs.
+/// lies after damage of its logs.
 pub fn explain(
     i: &Inventory,
     places: &Places,

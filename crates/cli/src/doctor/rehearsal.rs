@@ -84,7 +84,7 @@ impl Logger for Ear {
     }
 }
 
-/// Returns whether a directory opens that gives up what lies behind damage of its logs, as the command does that is
+/// Returns whether a directory opens that gives up what lies after damage of its logs, as the command does that is
 /// told to.
 pub fn opens_without_damage(target: &Target) -> bool {
     let flags = WriteFlags {
@@ -188,8 +188,8 @@ pub fn rehearse(target: &Target, inventory: Option<&Inventory>, probes: &[Probe]
 }
 
 /// Returns whether a warning is about a table that is put aside and holds nothing that is missing: one that was not finished,
-/// one of which the opened database has every key as it has it, as behind a compaction that was killed, or one whose
-/// updates are all in the logs, as behind a flush. What was written without the log is in no log.
+/// one of which the opened database has every key as it has it, as after a compaction that was killed, or one whose
+/// updates are all in the logs, as after a flush. What was written without the log is in no log.
 fn is_spared(warning: &str, dir: &Path, opened: &Db, i: Option<&Inventory>) -> bool {
     let Some((name, _)) = warning.split_once(" is not named by the MANIFEST: put into lost/")
     else {

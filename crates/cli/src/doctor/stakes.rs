@@ -1,4 +1,4 @@
-//! Describes what damage puts at stake, found out by reading around it: updates behind damage of a log, and entries
+//! Describes what damage puts at stake, found out by reading around it: updates after damage of a log, and entries
 //! whose values a blob file holds.
 
 use super::cases::key;
@@ -13,12 +13,12 @@ use spanlith_wal::{BatchIter, LogReader, ReadEvent, Search, search_records};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Keys behind damage of a log that are named.
+/// Keys after damage of a log that are named.
 const KEYS_NAMED: usize = 3;
 /// Bytes in front of the key in a record of a blob file.
 const BLOB_HEADER: u64 = 32;
 
-/// Describes what can still be read behind damage of a log, later logs included.
+/// Describes what can still be read after damage of a log, later logs included.
 #[derive(Debug, Default)]
 pub struct Behind {
     /// Batches.
@@ -34,7 +34,7 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Reads log `number` from behind `offset`, and all later ones.
+    /// Reads log `number` from after `offset`, and all later ones.
     pub fn read(i: &Inventory, number: u64, offset: Option<u64>) -> Self {
         let mut out = Self::default();
         for (&n, _) in i.logs.range(number..) {
@@ -47,7 +47,7 @@ impl Behind {
         out
     }
 
-    /// Adds what lies behind damage, where the framing is lost.
+    /// Adds what lies after damage, where the framing is lost.
     fn search_log(&mut self, path: &Path, number: u64, damaged: u64) {
         let Ok(file) = crate::reading::env().fs.open_random(path) else {
             return;
@@ -105,7 +105,7 @@ impl Behind {
     }
 }
 
-/// Blob files of a family that hold other keys than the tables refer to, as behind an exchange of two files of one length.
+/// Blob files of a family that hold other keys than the tables refer to, as after an exchange of two files of one length.
 /// One value of each file is looked at.
 pub fn exchanged(i: &Inventory, places: &Places, family: &Family) -> Vec<u64> {
     let mut looked_at = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! `spanlith drive … --kill N`: a driver in a process that is killed, and what must hold when its store is opened again.
 //!
 //! The process says a line when the data set is there; from then on it may be killed at any moment. The next one goes on
-//! with what the last one left. Moments follow from the seed, in milliseconds behind that line.
+//! with what the last one left. Moments follow from the seed, in milliseconds after that line.
 
 use crate::fail::Failure;
 use crate::term::Paint;

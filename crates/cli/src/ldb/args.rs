@@ -54,7 +54,7 @@ const COMMON_FLAGS: [&str; 9] = [
 pub struct Args {
     /// The command; empty if there is none.
     pub command: String,
-    /// Words behind it.
+    /// Words after it.
     pub words: Vec<String>,
     options: BTreeMap<String, String>,
     flags: BTreeSet<String>,

@@ -7,7 +7,7 @@ use spanlith::{Cf, Cursor, ReadOptions, SizeOf, WriteBatch};
 use spanlith_base::byte_text::{bytes_of_text, text_of_bytes};
 use std::io::{BufRead, Write};
 
-/// Bytes of a time behind a value.
+/// Bytes of a time after a value.
 const TIME_LEN: usize = 4;
 
 impl Ldb {

@@ -59,7 +59,7 @@ impl Ldb {
         loop {
             let offset = match reader.next_event()? {
                 ReadEvent::Record { offset, end } => {
-                    // The reference counts what fills up a block to the record behind.
+                    // The reference counts what fills up a block to the next record.
                     let is_filled = offset.saturating_sub(end_before) < HEADER_SIZE as u64;
                     let begin = if is_filled { end_before } else { offset };
                     end_before = end;
@@ -405,7 +405,7 @@ fn of_level(family: &Family, level: u32) -> Vec<&NewFile> {
     files
 }
 
-/// An entry of a log's batch, with a blank behind it.
+/// An entry of a log's batch, with a blank after it.
 fn op_text(op: &BatchOp<'_>, values: bool, row: &mut String) {
     let cf = op.cf().unwrap_or(0);
     let mut entry = |name: &str, key: &[u8], value: Option<&[u8]>| {

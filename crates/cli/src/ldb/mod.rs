@@ -80,7 +80,7 @@ pub enum Stop {
     Failed(String),
     /// As it is.
     Said(String),
-    /// The command line makes no sense: with the help behind it.
+    /// The command line makes no sense: with the help after it.
     Help(String),
     /// Writing the output failed.
     Output(std::io::Error),

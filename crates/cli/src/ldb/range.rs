@@ -29,7 +29,7 @@ impl Times {
         })
     }
 
-    /// The time behind a stored value, if it is one of those.
+    /// The time after a stored value, if it is one of those.
     pub fn take(self, stored: &[u8]) -> Option<i64> {
         let tail = stored.last_chunk::<4>()?;
         let time = i64::from(i32::from_le_bytes(*tail));

@@ -78,7 +78,7 @@ fn name_of(id: u32) -> String {
     }
 }
 
-/// Waits for flushes and compactions behind each memtable that was sealed.
+/// Waits for flushes and compactions after each memtable that was sealed.
 struct InStep<'a> {
     db: &'a Db,
     families: &'a [Cf],

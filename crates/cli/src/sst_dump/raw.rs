@@ -28,7 +28,7 @@ fn hex_of(handle: BlockHandle) -> String {
     upper(&bytes)
 }
 
-/// Characters with a blank behind each.
+/// Characters with a blank after each.
 fn spaced(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() * 2);
     for &b in bytes {

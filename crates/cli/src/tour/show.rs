@@ -131,7 +131,7 @@ impl Show {
     }
 }
 
-/// A line in pieces of at most so many columns, broken at blanks; those behind the first are indented.
+/// A line in pieces of at most so many columns, broken at blanks; those after the first are indented.
 fn wrapped(line: &str, columns: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut rest = line;

@@ -17,7 +17,7 @@ use std::path::Path;
 /// Skew of what is asked for, so that there is something to recognise.
 const SKEW: f64 = 0.8;
 
-/// Asks for skewed keys, one in ten with a scan behind it. Nothing is written.
+/// Asks for skewed keys, one in ten with a scan after it. Nothing is written.
 fn ask(cf: &Cf, entries: u64, requests: u64) -> Result<()> {
     let (keys, mut rng) = (Zipfian::new(entries, SKEW), Rng::new(5));
     for _ in 0..requests {

@@ -139,7 +139,7 @@ fn a_log_that_the_manifest_expects_and_that_is_gone_is_told() {
             .out
             .contains("this log or a later one is needed")
     );
-    // Of a copy that nobody has had open it is a remark: it may have been made behind a flush.
+    // Of a copy that nobody has had open it is a remark: it may have been made after a flush.
     std::fs::remove_file(dir.join("LOCK")).unwrap();
     let said = db("verify", &dir, &[]);
     assert_eq!(said.code, Some(0), "{}", said.out);

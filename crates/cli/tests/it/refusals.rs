@@ -38,7 +38,7 @@ fn literal(text: &str) -> Option<String> {
         match chars.next()? {
             '"' => return Some(out),
             '\\' => match chars.next()? {
-                // The line goes on behind its indentation.
+                // The line goes on after its indentation.
                 '\n' => while chars.next_if(|c| c.is_whitespace()).is_some() {},
                 'n' => out.push(' '),
                 c => out.push(c),

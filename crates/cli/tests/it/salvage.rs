@@ -236,7 +236,7 @@ fn giving_up_damage_is_offered_only_if_the_database_opens_without_it() {
     let temp = TempDir::new(test_name!());
     let dir = temp.join("db");
     make(&dir);
-    // Of what lies behind, some is in a table.
+    // Of what follows, some is in a table.
     let log = file(&dir, "0", ".log").remove(0);
     let mut bytes = std::fs::read(&log).unwrap();
     let middle = bytes.len() / 2;

@@ -142,7 +142,7 @@ fn every_way_out_works_when_it_is_followed_to_the_letter() {
     let len = std::fs::metadata(file(&source, "0", ".log")).unwrap().len() as usize;
     let log = follow(&|d| flip(&file(d, "0", ".log"), len / 2));
     assert_eq!(log.len(), 2, "{log:?}");
-    // The record and one that crosses the end of the block are lost; what is whole behind is not.
+    // The record and one that crosses the end of the block are lost; what is whole after it is not.
     let salvaged: usize = log[0].1.iter().sum();
     assert!((3 * all - 2..3 * all).contains(&salvaged), "{log:?}");
     let counts = &log[1].1;
@@ -179,7 +179,7 @@ fn every_way_out_works_when_it_is_followed_to_the_letter() {
     });
     assert_eq!(options, [done("--default-options", whole)]);
 
-    // The record at the front: the rest of the MANIFEST is found behind it.
+    // The record at the front: the rest of the MANIFEST is found after it.
     let first = follow(&|d| flip(&file(d, "MANIFEST", ""), 9));
     assert_eq!(first, [done("--salvage", whole)]);
     let shorter = follow(&|d| {
