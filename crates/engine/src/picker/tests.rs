@@ -328,6 +328,7 @@ fn tables_are_written_anew_where_blocks_get_another_codec() {
             now: 0,
             ahead_seconds: 0,
             young_after: None,
+            placed: &[],
         };
         let plan = pick_leveled(&input).unwrap();
         print_plan(&plan).lines().next().map(str::to_owned)
