@@ -164,7 +164,7 @@ pub(crate) fn malloc_error(error: &Error) -> *mut c_char {
     malloc_copy(error.rocksdb_text().as_bytes())
 }
 
-/// Replaces the text behind `errptr`.
+/// Replaces the text at `errptr`.
 ///
 /// # Safety
 /// `errptr` is NULL or valid; `*errptr` is NULL or came from `malloc`.

@@ -390,14 +390,14 @@ c_api! {
         (&*info).garbage.get(pos).map_or(ptr::null(), ptr::from_ref)
     }
 
-    /// How writers are treated from now on, lent; an `int` behind the pointer.
+    /// How writers are treated from now on, lent; an `int` at the pointer.
     fn rocksdb_writestallinfo_cur(
         info: *const rocksdb_writestallinfo_t,
     ) -> *const rocksdb_writestallcondition_t {
         &raw const (*info).current
     }
 
-    /// How writers were treated until now, lent; an `int` behind the pointer.
+    /// How writers were treated until now, lent; an `int` at the pointer.
     fn rocksdb_writestallinfo_prev(
         info: *const rocksdb_writestallinfo_t,
     ) -> *const rocksdb_writestallcondition_t {

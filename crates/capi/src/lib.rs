@@ -22,7 +22,7 @@
 //!
 //! - a handle comes from the function that makes its kind and was not destroyed since;
 //! - a pointer with a length is valid for that many bytes, or the length is 0;
-//! - a pointer without a length is a NUL-terminated string, or valid for the one value behind it;
+//! - a pointer without a length is a NUL-terminated string, or valid for the one value at it;
 //! - an array has as many elements as its count says;
 //! - `errptr` is valid, and `*errptr` is NULL or comes from `malloc`;
 //! - handles that RocksDB wants used by one thread at a time are.

@@ -282,7 +282,7 @@ pub(crate) enum Holder {
 /// Asks who holds the lock.
 pub(crate) fn lock_holder(file: &File) -> io::Result<Holder> {
     let mut lock = whole_file(libc::F_WRLCK as libc::c_int);
-    // SAFETY: F_GETLK reads and writes one `flock` behind the pointer, which lives across the call.
+    // SAFETY: F_GETLK reads and writes the one `flock` at the pointer, which lives across the call.
     again(|| check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) }))?;
     if libc::c_int::from(lock.l_type) == libc::F_UNLCK as libc::c_int {
         return Ok(Holder::None);

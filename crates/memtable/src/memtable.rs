@@ -420,7 +420,7 @@ impl MemTable {
         self.range_dels.get().map_or(0, |r| r.len())
     }
 
-    /// Number of range tombstones that begin at `start` or behind, and before `end`.
+    /// Number of range tombstones that begin at `start` or after it, and before `end`.
     pub fn range_deletes_within(&self, start: &[u8], end: &[u8]) -> u64 {
         let dels = self.range_dels.get();
         dels.map_or(0, |r| r.count_within(start, end))

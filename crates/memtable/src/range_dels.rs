@@ -164,7 +164,7 @@ impl RangeDels {
         self.count.load(Ordering::Acquire)
     }
 
-    /// Number of tombstones that begin at `start` or behind, and before `end`.
+    /// Number of tombstones that begin at `start` or after it, and before `end`.
     pub(crate) fn count_within(&self, start: &[u8], end: &[u8]) -> u64 {
         let c = &self.comparator;
         let is_within =

@@ -426,7 +426,7 @@ impl SpeedDisk {
         }
     }
 
-    /// Takes a failure for what it is: the logs that it hit stay as they are, and ordinals go on behind them.
+    /// Takes a failure for what it is: the logs that it hit stay as they are, and ordinals go on after them.
     fn settle(&self) -> Result<()> {
         let Some(error) = self.state.lock().failed.clone() else {
             return Ok(());

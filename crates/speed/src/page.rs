@@ -17,7 +17,7 @@
 //!
 //! A *batch* is what one append began. It is recovered whole or not at all. Its last page may be written again with
 //! more payload until it is made durable or another page is begun; from then on no page is written again before its
-//! group is recycled, so that a write that tears cannot take with it what was acknowledged. The page behind says
+//! group is recycled, so that a write that tears cannot take with it what was acknowledged. The next page says
 //! how long it had become: an older form of it is not the whole of it.
 
 use crate::bytes::{u16_at, u32_at, u64_at};

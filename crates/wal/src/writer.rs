@@ -12,7 +12,7 @@
 //!
 //! Invariants: WAL1 and E2 by way of the file: after a failed append or sync every later call fails
 //! with the same error, and the position does not advance. Threads: one owner at a time. Never
-//! syncs on its own, never reorders. What is not the legacy form stands in [`crate::framer`], behind
+//! syncs on its own, never reorders. What is not the legacy form is in [`crate::framer`], which costs
 //! one branch.
 
 use crate::framer::{Framer, push_metadata, seal};

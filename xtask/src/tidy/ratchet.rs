@@ -29,10 +29,10 @@ const CEILINGS: [(&str, usize); 7] = [
     ("impl Engine", 6),
     ("impl Lsm", 9),
     ("shared fields", 70),
-    ("long functions", 59),
+    ("long functions", 58),
     ("calls upwards", 0),
     ("bare comments", 0),
-    ("behind", 115),
+    ("behind", 72),
 ];
 /// Lines of a function that is long.
 const LONG: usize = 70;

@@ -195,7 +195,7 @@ impl<T> ArcCell<T> {
 impl<T> Guard<'_, T> {
     /// A counted reference that may outlive the guard.
     pub fn to_arc(&self) -> Arc<T> {
-        // SAFETY: The slot keeps the Arc behind `ptr` alive, so its count is at least one.
+        // SAFETY: The slot keeps the Arc of `ptr` alive, so its count is at least one.
         unsafe {
             Arc::increment_strong_count(self.ptr);
             Arc::from_raw(self.ptr)

@@ -236,7 +236,7 @@ impl BlobSource {
         let (reader, _) = open.readers.entry(number).or_insert((opened, now));
         let reader = Arc::clone(reader);
         drop(open);
-        // Closing is work for the system, hence behind the lock.
+        // Closing is work for the system, hence after the lock is released.
         drop(closed);
         Ok(reader)
     }

@@ -98,7 +98,7 @@ fn covers(
     let first = Place::of_smallest(&file.smallest);
     let last = Place::of_largest(&file.largest, c);
     let mut covered = first;
-    // Those behind end later, one after the other.
+    // The next ones end later, one after the other.
     for at in tombstones.first_ending_after(&first)..tombstones.len() {
         let fragment = tombstones.get(at);
         let deletes = fragment

@@ -150,7 +150,7 @@ impl Cf {
         (version, files)
     }
 
-    /// About how many bytes the entries with `begin ≤ key < end` take; 0 if `end` is not behind
+    /// About how many bytes the entries with `begin ≤ key < end` take; 0 if `end` is not after
     /// `begin`. A table at an end of the range that cannot be read counts half.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ pub struct LogToVerify<'a> {
     pub db_id: &'a str,
     /// Bytes known to have been synced; 0 if nothing is known.
     pub synced: u64,
-    /// Bytes that are there, if somebody is writing behind them; what lies behind is not read.
+    /// Bytes that are there, if somebody is writing after them; what comes after is not read.
     pub written: Option<u64>,
     /// Where a recovery cut it, if one did; what lies after does not count.
     pub cut: Option<u64>,

@@ -98,7 +98,7 @@ fn a_chain_that_is_too_long_counts_as_a_circle() {
         t.lock(owner, (0, &key(n as u8)), LockMode::Exclusive, NOW)
             .unwrap();
     }
-    // Each waits for the next, as it would behind `lock`.
+    // Each waits for the next, as it would in `lock`.
     for n in 0..3 {
         t.wait_for(owners[n + 1].id(), vec![owners[n].id()], 50)
             .unwrap();

@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     pub found: u64,
     /// Bytes of the values.
     pub value_bytes: u64,
-    /// Why it stopped early, which is then the answer of all keys behind.
+    /// Why it stopped early, which is then the answer of all later keys.
     pub stopped: Result<()>,
 }
 
@@ -428,7 +428,7 @@ impl<'k, 'a, 'o> Run<'k, 'a, 'o> {
         self.finish_done(open)
     }
 
-    /// The end of the run of keys, from `from` on, that do not lie behind a file.
+    /// The end of the run of keys, from `from` on, that do not lie after a file.
     fn end_within(&self, level: &Level, at: usize, from: usize) -> usize {
         // By growing steps: mostly either one or all keys lie there.
         let keys = &self.lookups[from..self.len];

@@ -25,7 +25,7 @@ impl Newest {
         Self { is_counted }
     }
 
-    /// Fails if one of the keys has a write behind what was seen. Nothing is looked for that is behind `last`.
+    /// Fails if one of the keys has a write after what was seen. Nothing is looked for that comes after `last`.
     ///
     /// # Errors
     /// `Busy` for a conflict; those of tables.

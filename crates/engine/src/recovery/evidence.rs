@@ -239,7 +239,7 @@ impl<'a> LogJudge<'a> {
         }
     }
 
-    /// Reading fails, or stops, at `offset`: looks what stands there and behind. Only the first failure
+    /// Reading fails, or stops, at `offset`: looks what is there and after it. Only the first failure
     /// of a log is looked at.
     ///
     /// # Errors

@@ -367,7 +367,7 @@ impl<'a> Replay<'a> {
         self.expect.evidence && !self.expect.best_efforts && self.mark.is_some()
     }
 
-    /// Reports that reading ends at `offset` although bytes behind had been durable. Without proof it is
+    /// Reports that reading ends at `offset` although bytes after it had been durable. Without proof it is
     /// a torn append.
     fn refuse_damage(&self, env: &Env, path: &Path, offset: u64) -> Result<()> {
         if !self.expect.evidence || self.expect.best_efforts {

@@ -176,7 +176,7 @@ pub struct VersionEdit {
     /// Bytes of the MANIFEST that were durable before this record; in the first record of a file, the
     /// bytes with which it became current. Ours.
     pub manifest_mark: Option<u64>,
-    /// Log and offset at which a recovery cut it: what lies behind is not replayed again. Ours.
+    /// Log and offset at which a recovery cut it: what comes after is not replayed again. Ours.
     pub log_cuts: Vec<(u64, u64)>,
     /// Log that does not grow any more, and its synced bytes. Ours, where RocksDB's additions of logs
     /// are not asked for: 11.8 dies of them in opens for reading.

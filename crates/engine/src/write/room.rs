@@ -157,7 +157,7 @@ impl Leadership {
                     leader = self.lock();
                 }
             }
-            // Its delay is behind it.
+            // Its delay is over.
             bytes = 0;
             room = leader.make_room(lsm, no_slowdown, waited);
         }

@@ -33,7 +33,7 @@ fn blob_files(dir: &Path) -> Vec<u64> {
     numbers
 }
 
-/// Waits until these blob files are left: files are deleted behind the job that makes them obsolete.
+/// Waits until these blob files are left: files are deleted after the job that makes them obsolete.
 fn wait_for(dir: &Path, numbers: &[u64]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while blob_files(dir) != numbers {

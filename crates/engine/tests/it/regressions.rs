@@ -268,7 +268,7 @@ fn a_merge_takes_the_value_below_it_off_the_keys_that_may_be_passed_over() {
         cf.put(key, "2").unwrap();
         cf.merge(key, "3").unwrap();
     }
-    // One older value of each key is left to be passed over, and at the end nothing lies behind it.
+    // One older value of each key is left to be passed over, and at the end nothing lies below it.
     let count = |most: u64| -> Result<usize, Error> {
         let mut cursor = cf.cursor(passing(most));
         let mut count = 0;

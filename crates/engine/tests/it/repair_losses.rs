@@ -147,7 +147,7 @@ fn entries_of_a_table_that_is_gone_come_from_the_logs() {
     db.close().unwrap();
 }
 
-/// The section stands in a log in front of everything that is in tables, the commit behind.
+/// The section stands in a log before everything that is in tables, the commit after it.
 #[test]
 fn a_committed_transaction_is_found_without_a_manifest() {
     crate::suite_disk::needs_log_files(

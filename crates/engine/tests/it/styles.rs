@@ -271,7 +271,7 @@ fn blocks_get_the_codec_that_pays_and_all_of_them_are_read() {
     let mut model = BTreeMap::new();
     let mut write = |cf: &Cf, model: &mut BTreeMap<String, Vec<u8>>, round: u32| {
         for n in 0..3000u32 {
-            // Noise first, text behind it.
+            // Noise first, text after it.
             let value = match n < 600 {
                 true => noise(),
                 false => format!("the balance of account {n} is {round}; ")

@@ -100,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Fails if a reader that sees `value`, which is behind "b", is sent past it.
+    /// Fails if a reader that sees `value`, which comes after "b", is sent past it.
     fn shows(&self, reader: DeadRunReader, value: &[u8]) {
         if let Some(to) = self.sent(reader, b"b") {
             let is_seen = reader.snapshot >= ADDED;

@@ -126,7 +126,7 @@ impl<'a> RecordRef<'a> {
 
     #[inline(always)]
     fn bytes(self, at: usize, len: usize) -> &'a [u8] {
-        // SAFETY: Callers stay inside key, tag, value and checksum, which `write` put behind the header.
+        // SAFETY: Callers stay inside key, tag, value and checksum, which `write` put after the header.
         unsafe {
             let start = self.0.cast::<u8>().add(size_of::<Record>() + at);
             std::slice::from_raw_parts(start.as_ptr(), len)

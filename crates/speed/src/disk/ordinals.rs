@@ -115,7 +115,7 @@ impl SpeedDisk {
         self.state.lock().durable >= ordinal || self.plant == Some(Plant::DurableAlone)
     }
 
-    /// Ends a write that began with `starts`. After a failure its ordinals stay: nothing behind them is ever durable.
+    /// Ends a write that began with `starts`. After a failure its ordinals stay: nothing after them is ever durable.
     pub(crate) fn end_write(&self, starts: &[u64], result: &Result<()>) {
         let mut state = self.state.lock();
         match result {

@@ -142,7 +142,7 @@ impl TopWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Keeps a failure: what is behind it would leave a gap (E2).
+    /// Keeps a failure: what comes after it would leave a gap (E2).
     fn poison<T>(&mut self, result: Result<T>) -> Result<T> {
         result.map_err(|e| {
             let e = e.with_path(&self.path);

@@ -60,7 +60,7 @@ fn stale_reads_are_caught() {
         write(1, 2, &[(0, Put(10))]),
         saw(3, 4, &[(0, None)]),
     ]));
-    // The second read goes back behind the first.
+    // The second read sees an older state than the first.
     assert!(!is_linearizable(vec![
         write(1, 9, &[(0, Put(10))]),
         saw(2, 3, &[(0, Some(10))]),

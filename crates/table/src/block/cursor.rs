@@ -37,7 +37,7 @@ pub(crate) struct BlockCursor {
     valid: bool,
     /// Offset of the current entry.
     offset: usize,
-    /// The current key is `keys[key]`; outside a backward walk it starts at 0, and what is behind it
+    /// The current key is `keys[key]`; outside a backward walk it starts at 0, and what comes after it
     /// is leftover.
     keys: Vec<u8>,
     key: Range<usize>,

@@ -4,7 +4,7 @@
 //! is coupled to the index asks the index to close its partition, and follows when the index does.
 //!
 //! The prefix of the key after a cut also goes into the partition before it, and the prefix of the
-//! key before a cut into the one behind: a seek from either side lands there.
+//! key before a cut into the one after: a seek from either side lands there.
 
 use super::entries::Entries;
 use super::{FilterBuilder, FilterPolicy};

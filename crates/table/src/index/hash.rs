@@ -69,7 +69,7 @@ impl HashIndex {
 /// block of the one before it or in the next, the first in the first, and the last ends in the last. What cannot be
 /// decoded does not.
 pub(crate) fn accounts_for(mut metadata: &[u8], blocks: u64) -> bool {
-    // The data block behind those seen so far.
+    // The data block after those seen so far.
     let mut end = 0u64;
     while !metadata.is_empty() {
         let mut number = || {

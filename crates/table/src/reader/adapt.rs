@@ -194,7 +194,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// The value behind a reference.
+    /// The value of a reference.
     fn embedded(&self, blob: &Embedded, verify: bool) -> Result<Vec<u8>> {
         let handle = blob.handle;
         let mut stored = self.stored(handle)?;

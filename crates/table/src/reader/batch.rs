@@ -237,7 +237,7 @@ impl TableReader {
         self.get_flat(key, params, sink)
     }
 
-    /// Reads the block at `first`, which is not in the cache, together with those that the keys behind
+    /// Reads the block at `first`, which is not in the cache, together with those that the later keys
     /// need and that are not there either. What cannot be read is left out: the key that needs it
     /// meets the error itself.
     #[cold]

@@ -187,7 +187,7 @@ impl TableReader {
         Ok(found)
     }
 
-    /// The block behind an entry of an index, if there is one.
+    /// The block of an entry of an index, if there is one.
     ///
     /// # Errors
     /// `Corruption` if the entry changed in memory.

@@ -82,7 +82,7 @@ impl Transaction {
         let logged = self.log_section();
         self.prepared = logged.inspect_err(|_| self.owner.reconsider())?;
         self.state = TxnState::Prepared;
-        // Nothing goes back behind this.
+        // Nothing is taken back after this.
         self.save_points.clear();
         Ok(())
     }

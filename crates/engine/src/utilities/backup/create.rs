@@ -35,7 +35,7 @@ impl BackupEngine {
     /// copied again. Writes go on meanwhile; files of the database are not deleted as long as it takes.
     ///
     /// # Errors
-    /// `Incomplete` behind [`Self::stop`]; of the flush; the background error that stops writes; `Corruption` of a file
+    /// `Incomplete` after [`Self::stop`]; of the flush; the background error that stops writes; `Corruption` of a file
     /// that is not what the MANIFEST says; `NotSupported` and `InvalidArgument` of options; `Io`. Nothing is left of a
     /// backup that failed, as far as it can be removed.
     pub fn create(&self, db: &Db, options: &CreateBackupOptions) -> Result<u32> {

@@ -73,7 +73,7 @@ impl BackupEngine {
     /// # Errors
     /// `NotFound` without such a backup; what is wrong with a damaged one; `Io` with the subcode of a held lock if the
     /// database is open; `InvalidArgument` if files were left out of the backup; `Corruption` of a file of the backup;
-    /// `Io`. As long as copies are made, a failure leaves what was there; behind that, there is no CURRENT, and
+    /// `Io`. As long as copies are made, a failure leaves what was there; after that, there is no CURRENT, and
     /// restoring can be tried again.
     pub fn restore(
         &self,

@@ -237,7 +237,7 @@ mod tests {
         assert!(undecided.runs.is_empty());
     }
 
-    /// A replay drops the rest of a block behind damage.
+    /// A replay drops the rest of a block after damage.
     #[test]
     fn records_behind_damage_cover_nothing() {
         let fs = MemFs::new();

@@ -487,7 +487,7 @@ fn a_failed_prepare_gives_expiry_back() {
     assert_eq!(u.put(&cf, "k", "u").map_err(|e| text(&e)), Ok(()));
 }
 
-/// A limit is met behind the lock: the key stays locked, and an optimistic one conflicts about what it did not write.
+/// A limit is met after the lock is taken: the key stays locked, and an optimistic one conflicts about what it did not write.
 #[test]
 fn a_put_that_fails_changes_nothing() {
     let (_, db, [cf, _]) = fresh(1);
