@@ -69,8 +69,9 @@ impl Pressure {
         let memtables = (sealed + f.settings.options.write_buffer_size) as f64 * apart;
         Self {
             memtables: memtables.min(budget.target * blobs as f64) as u64,
-            // A sealed memtable may wait for others to be merged with.
-            is_moving: f.compaction.is_coming() || f.flush.is_coming() || f.flush_is_due(),
+            // A sealed memtable may wait for others to be merged with, and a flush may have come to nothing.
+            is_moving: f.compaction.is_coming()
+                || !f.imm.is_empty() && (f.flush.is_coming() || f.flush_is_due()),
         }
     }
 }
@@ -154,6 +155,20 @@ mod tests {
         assert!(!moves());
         double.seal(0);
         assert!(moves());
+    }
+
+    /// After an injected failure a flush was still announced, with nothing left to flush, and writers waited for it.
+    #[test]
+    fn a_flush_of_nothing_relieves_nothing() {
+        let double = Double::new(&DbOptions::new(), &["default"], &CfOptions::default());
+        let budget = BlobBudget {
+            target: 0.10,
+            max: 0.22,
+        };
+        let mut state = double.state();
+        let family = state.family_mut(0).unwrap();
+        family.flush.queue();
+        assert!(!Pressure::of(family, budget).is_moving);
     }
 
     #[test]
