@@ -377,6 +377,11 @@ impl WritableFile for ToldWritable {
         self.during("RangeSync", extent, |f| f.write_back_strictly(offset, len))
     }
 
+    fn write_over(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        let extent = (Some(offset), Some(data.len() as u64));
+        self.during("PositionedAppend", extent, |f| f.write_over(offset, data))
+    }
+
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.during("Truncate", (None, Some(len)), |f| f.truncate(len))
     }

@@ -48,12 +48,16 @@ pub const CASES: &[Case] = &[
         reading_many,
     ),
     (
-        "a reopened file is appended to behind what is there",
+        "a reopened file is appended to after what is there",
         reopening,
     ),
     (
-        "a file written again from its front keeps what lies behind",
+        "a file written again from its front keeps what comes after",
         overwriting,
+    ),
+    (
+        "bytes in the middle of a reopened file are written over",
+        writing_over,
     ),
     ("a file that is written can be cut and extended", truncating),
     (
@@ -550,6 +554,28 @@ fn overwriting(fs: &dyn FileSystem, dir: &Path) {
     let missing = fs.overwrite(&dir.join("missing"), IoActivity::Wal);
     assert_eq!(missing.err().unwrap().os_error(), Some(libc::ENOENT));
     assert!(fs.overwrite(dir, IoActivity::Wal).is_err());
+}
+
+fn writing_over(fs: &dyn FileSystem, dir: &Path) {
+    let path = dir.join("f");
+    put(fs, &path, b"0123456789");
+    let mut file = fs.reopen(&path, IoActivity::Other).unwrap();
+    match file.write_over(2, b"ab") {
+        Err(e) => {
+            // A file system may have no such files; then nothing has happened.
+            assert_eq!(e.kind(), spanlith_base::ErrorKind::NotSupported);
+            assert_eq!(get(fs, &path), b"0123456789");
+        }
+        Ok(()) => {
+            file.append(b"x").unwrap();
+            file.write_over(0, b"").unwrap();
+            file.write_over(8, b"yz").unwrap();
+            assert_eq!(file.len(), 11);
+            file.sync().unwrap();
+            file.close().unwrap();
+            assert_eq!(get(fs, &path), b"01ab4567yzx");
+        }
+    }
 }
 
 fn truncating(fs: &dyn FileSystem, dir: &Path) {

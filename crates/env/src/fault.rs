@@ -684,6 +684,13 @@ impl WritableFile for FaultWritable {
         self.poison.keep(result)
     }
 
+    fn write_over(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        self.poison.check()?;
+        let over = |file: &mut dyn WritableFile| file.write_over(offset, data);
+        let result = self.by_plan(OpClass::Append, errors::APPEND, over);
+        self.poison.keep(result)
+    }
+
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.poison.check()?;
         let context = errors::truncate_context(len);

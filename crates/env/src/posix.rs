@@ -497,6 +497,10 @@ impl WritableFile for PosixWritable {
         Ok(())
     }
 
+    fn write_over(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        self.with_file(errors::APPEND, |file| file.write_all_at(data, offset))
+    }
+
     fn preallocate(&mut self, len: u64) {
         self.planned_end = self.len.saturating_add(len);
         self.reserve(RESERVED_FIRST);

@@ -377,6 +377,13 @@ impl WritableFile for TraceWritable {
         self.file.write_back_strictly(offset, len)
     }
 
+    fn write_over(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        let result = self.file.write_over(offset, data);
+        self.shared.tell(result, || {
+            format!("write over {} {offset} {}", self.name, data.len())
+        })
+    }
+
     fn truncate(&mut self, len: u64) -> Result<()> {
         let result = self.file.truncate(len);
         self.shared

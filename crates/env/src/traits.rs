@@ -142,6 +142,17 @@ pub trait WritableFile: Send {
                 .with_path(self.path()),
         )
     }
+    /// Writes `data` over what is at `offset`, within what the file holds; appends go on at its end. Durable with the next
+    /// sync; until then a crash may leave what was there, `data`, or a part of each.
+    ///
+    /// # Errors
+    /// `NotSupported`, and nothing has happened, where a file only grows; of the device.
+    fn write_over(&mut self, _offset: u64, _data: &[u8]) -> Result<()> {
+        Err(
+            spanlith_base::Error::not_supported("writing over what a file holds")
+                .with_path(self.path()),
+        )
+    }
     /// Reserves `len` bytes on disk without changing the size (fallocate KEEP_SIZE); a hint.
     fn preallocate(&mut self, _len: u64) {}
     /// Cuts what was reserved beyond the size and closes; errors count as sync errors.

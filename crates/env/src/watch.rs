@@ -310,6 +310,10 @@ impl WritableFile for WatchedFile {
         self.during(WatchedCall::Sync, |f| f.write_back_strictly(offset, len))
     }
 
+    fn write_over(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        self.during(WatchedCall::Append, |f| f.write_over(offset, data))
+    }
+
     fn truncate(&mut self, len: u64) -> Result<()> {
         self.during(WatchedCall::Truncate, |f| f.truncate(len))
     }

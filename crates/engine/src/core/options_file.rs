@@ -2,9 +2,10 @@
 //!
 //! A file names all families, and each creation and removal of one makes a new file, as in RocksDB: its size grows with
 //! the number of families. The text of a family is made once. Of more than a MiB not even the bytes are written again
-//! for each family that is made: the older of the two files, which would be deleted now, says the same but for the
-//! newest families. It gets the temporary name and their sections, and is the newest file once it is synced. The
-//! other file is whole all the time.
+//! for each family that is made or dropped: the older of the two files, which would be deleted now, says the same but
+//! for the last changes. It gets the temporary name, comments in place of the sections of families that are gone, and
+//! the sections of new families at its end, and is the newest file once it is synced. The other file is whole all the time.
+//! A file that is half comments is written anew.
 
 use super::state::rank;
 use super::{Catalog, Components, Families, Lsm};
@@ -14,8 +15,8 @@ use crate::options::{DbOptions, FamilyText, OwnCfOptions, Sidecar, options_file_
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::sync::{ArcCell, Mutex};
-use spanlith_base::{Result, SubCode};
-use spanlith_env::IoActivity;
+use spanlith_base::{ErrorKind, Result, SubCode};
+use spanlith_env::{IoActivity, WritableFile};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -60,32 +61,39 @@ impl<'a> OptionsWriter<'a> {
         let mut new = Content {
             head: options_file_head(&self.options.load(), is_newer),
             families: texts,
+            places: Vec::with_capacity(families.len()),
             bytes: 0,
+            blank: 0,
         };
         let temp = self.components.dir.join(filenames::options_temp_file_name(
             self.catalog.new_file_number(),
         ));
         let fs = &self.components.env.fs;
-        let begun = self.take_older_options(&mut written, &new, &temp)?;
+        let begun = match self.take_older_options(&mut written, &new, &temp)? {
+            Some((old, gone)) => self.begin_with_older(&temp, old, &gone, &mut new)?,
+            None => None,
+        };
         let mut file = match begun {
-            Some(_) => fs.reopen(&temp, IoActivity::Other)?,
-            None => fs.create(&temp, IoActivity::Other)?,
+            Some(file) => file,
+            None => {
+                let mut file = fs.create(&temp, IoActivity::Other)?;
+                let head = bytes_of_text(&new.head);
+                file.append(&head)?;
+                new.bytes = head.len() as u64;
+                file
+            }
         };
-        let (there, bytes) = begun.map_or((0, 0), |old| (old.families.len(), old.bytes));
-        new.bytes = bytes;
-        let mut append = |text: &str| {
-            let text = bytes_of_text(text);
-            new.bytes += text.len() as u64;
-            file.append(&text)
-        };
-        if there == 0 {
-            append(&new.head)?;
-        }
-        let mut sections = String::new();
+        let there = new.places.len();
+        let mut sections = Vec::new();
         for (family, (_, text)) in families.iter().zip(&new.families).skip(there) {
-            text.push(&family.name, &mut sections);
+            let mut section = String::new();
+            text.push(&family.name, &mut section);
+            let section = bytes_of_text(&section);
+            new.places.push((new.bytes, section.len() as u64));
+            new.bytes += section.len() as u64;
+            sections.extend_from_slice(&section);
         }
-        append(&sections)?;
+        file.append(&sections)?;
         file.sync()?;
         file.close()?;
         let number = self.catalog.new_file_number();
@@ -103,15 +111,41 @@ impl<'a> OptionsWriter<'a> {
         Ok(())
     }
 
-    /// Gives the oldest OPTIONS file the name `temp` and returns its content, if `new` only adds families to that and
-    /// nobody else has the file. Requires: the turn of OPTIONS files.
+    /// Opens the older file at `temp` with comments in place of the families `gone`, and notes in `new` what it holds of
+    /// that. `None`: nothing can be written over in that file.
+    fn begin_with_older(
+        &self,
+        temp: &Path,
+        old: Content,
+        gone: &[usize],
+        new: &mut Content,
+    ) -> Result<Option<Box<dyn WritableFile>>> {
+        let mut file = self.components.env.fs.reopen(temp, IoActivity::Other)?;
+        for at in gone {
+            let (offset, len) = old.places[*at];
+            match file.write_over(offset, &comment(len)) {
+                Err(e) if e.kind() == ErrorKind::NotSupported => return Ok(None),
+                written => written?,
+            }
+            new.blank += len;
+        }
+        new.blank += old.blank;
+        new.bytes = old.bytes;
+        let is_kept = |(at, _): &(usize, &(u64, u64))| !gone.contains(at);
+        let kept = old.places.iter().enumerate().filter(is_kept);
+        new.places.extend(kept.map(|(_, place)| *place));
+        Ok(Some(file))
+    }
+
+    /// Gives the oldest OPTIONS file the name `temp` and returns its content, and which of its families are gone, if `new`
+    /// otherwise only adds families to that and nobody else has the file. Requires: the turn of OPTIONS files.
     fn take_older_options(
         &self,
         written: &mut Written,
         new: &Content,
         temp: &Path,
-    ) -> Result<Option<Content>> {
-        let Some(number) = written
+    ) -> Result<Option<(Content, Vec<usize>)>> {
+        let Some((number, gone)) = written
             .older(new)
             .filter(|_| !self.components.purge.is_disabled())
         else {
@@ -128,7 +162,7 @@ impl<'a> OptionsWriter<'a> {
             return Ok(None);
         }
         fs.rename(&path, temp)?;
-        Ok(written.remove(number))
+        Ok(written.remove(number).map(|content| (content, gone)))
     }
 
     /// Writes the options that RocksDB does not have, if they are not at their defaults or a file says
@@ -215,23 +249,63 @@ impl<'a> OptionsWriter<'a> {
 
 /// Size in bytes from which on a file is taken over instead of written anew.
 const TAKEN_OVER_BYTES_MIN: u64 = 1 << 20;
+/// Families at most that are written over in a file that is taken over.
+const GONE_MAX: usize = 64;
+
+/// A line of comment of `len` bytes, which begins and ends with a line break.
+fn comment(len: u64) -> Vec<u8> {
+    let mut bytes = vec![b' '; len as usize];
+    for (at, byte) in b"\n# A family that was dropped.".iter().enumerate() {
+        if let Some(place) = bytes.get_mut(at) {
+            *place = *byte;
+        }
+    }
+    if let Some(last) = bytes.last_mut() {
+        *last = b'\n';
+    }
+    bytes
+}
 
 /// Says what an OPTIONS file holds: its head, and sections of families in their order.
 struct Content {
     head: String,
     /// Numbers of families, which no other family ever has, and their texts.
     families: Vec<(u32, Arc<FamilyText>)>,
+    /// Offset and length of the sections of each of them.
+    places: Vec<(u64, u64)>,
     /// Size of the file.
     bytes: u64,
+    /// Bytes of it that were sections of families that are gone.
+    blank: u64,
 }
 
 impl Content {
-    /// Returns whether `self` is the beginning of `new`.
-    fn begins(&self, new: &Self) -> bool {
-        let mut pairs = self.families.iter().zip(&new.families);
-        self.families.len() <= new.families.len()
-            && self.head == new.head
-            && pairs.all(|(old, new)| old.0 == new.0 && Arc::ptr_eq(&old.1, &new.1))
+    /// The families of `self` that `new` lacks, if `self` without them is the beginning of `new`, and writing them over
+    /// leaves a file that is not half comments.
+    fn gone_in(&self, new: &Self) -> Option<Vec<usize>> {
+        if self.head != new.head {
+            return None;
+        }
+        let (mut gone, mut blank) = (Vec::new(), self.blank);
+        let mut others = new.families.iter().peekable();
+        for (at, (id, text)) in self.families.iter().enumerate() {
+            match others.peek() {
+                Some(other) if other.0 == *id => {
+                    if !Arc::ptr_eq(&other.1, text) {
+                        return None;
+                    }
+                    others.next();
+                }
+                // Numbers rise, so that the next one is beyond this one.
+                _ => {
+                    gone.push(at);
+                    blank += self.places[at].1;
+                }
+            }
+        }
+        let last = self.families.last().map(|(id, _)| *id);
+        debug_assert!(others.all(|(id, _)| Some(*id) > last), "families by number");
+        (gone.len() <= GONE_MAX && blank <= self.bytes / 2).then_some(gone)
     }
 }
 
@@ -270,12 +344,12 @@ impl Written {
         }
     }
 
-    /// The oldest file, if there is a newer one and `new` only adds to it.
-    fn older(&self, new: &Content) -> Option<u64> {
+    /// The oldest file, and which of its families are gone, if there is a newer one and `new` otherwise only adds to it.
+    fn older(&self, new: &Content) -> Option<(u64, Vec<usize>)> {
         let numbers = self.numbers.as_ref().filter(|numbers| numbers.len() > 1)?;
         let oldest = numbers.first()?;
         let content = self.contents.get(oldest)?;
-        content.begins(new).then_some(*oldest)
+        content.gone_in(new).map(|gone| (*oldest, gone))
     }
 
     fn remove(&mut self, number: u64) -> Option<Content> {

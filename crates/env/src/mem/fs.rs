@@ -652,6 +652,26 @@ impl WritableFile for MemWritable {
         Ok(())
     }
 
+    fn write_over(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+        let file = self.open_file(errors::APPEND)?;
+        let now = self.shared.observe(|| FsOp::Append {
+            path: self.path.clone(),
+            len: data.len(),
+        });
+        let tree = self.shared.tree.lock();
+        let mut content = file.lock();
+        // A crash may take what comes after, too, which no device does: who writes over what is needed is found out.
+        let end = offset + data.len() as u64;
+        let mut rest = vec![0; content.pieces.len().saturating_sub(end) as usize];
+        content.pieces.read_at(end, &mut rest);
+        content.truncate(offset);
+        content.append(data);
+        content.append(&rest);
+        content.modified = now;
+        drop((content, tree));
+        Ok(())
+    }
+
     fn close(&mut self) -> Result<()> {
         self.file = None;
         self.poison.check()
