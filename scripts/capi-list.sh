@@ -200,6 +200,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   runs once and then leaves them; until then they do not count where writes are delayed or stopped. RocksDB 11.8.1 writes it into the same level
   over and over, and waiting for compactions never ends. A flush with `allow_write_stall=false` waits for no more compactions than
   there are tables when it is called.
+- `blob_garbage_collection_force_threshold` rewrites no table that refers only to blob files after the last one with garbage, and nothing
+  if there is no garbage, also with a threshold of 0.
 - A flush that waits for `full_history_ts_low` (`persist_user_defined_timestamps=false`) is no pending work:
   waiting for compactions and flushes does not wait for it. RocksDB's `WaitForCompact` does.
 - The cache of rows (`row_cache`) is not asked in families with timestamps. Range deletions that were written

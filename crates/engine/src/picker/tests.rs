@@ -7,7 +7,7 @@ use super::*;
 use crate::options::values::OptionValue;
 use crate::options::{CompactionPri, CompactionStyle, Temperature};
 use crate::version::testing::{parse_size, print_size, version_of};
-use crate::version::{LevelOptions, LevelTargets, Version};
+use crate::version::{ForcedBlobGc, LevelOptions, LevelTargets, Version};
 use spanlith_base::CompressionType;
 use spanlith_testkit::{Directive, run_golden};
 use std::path::Path;
@@ -116,6 +116,12 @@ impl Script {
             if text != "{}" {
                 o.fifo.parse_into(text).unwrap();
             }
+        }
+        if let (Some(age_cutoff), Some(threshold)) = (d.value("cutoff"), d.value("force")) {
+            o.forced_blob_gc = Some(ForcedBlobGc {
+                age_cutoff,
+                threshold,
+            });
         }
         o.ttl = d.value("ttl").unwrap_or(o.ttl);
         o.periodic_compaction_seconds = d.value("period").unwrap_or(o.periodic_compaction_seconds);

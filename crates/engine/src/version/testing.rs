@@ -9,9 +9,9 @@
 //! left out), and `!` for the exclusive sentinel of a range tombstone. Further flags: `blob=N`,
 //! `path=N`, `entries=N`, `deletions=N` (with keys of 10 and values of 90 bytes), `ranges=N` (as many of the
 //! deletions are of ranges), `made=N` and `data=N` (when the file was made and its oldest data written),
-//! `warmth=N` (temperature).
+//! `warmth=N` (temperature). A line `blob 7 1MB 300KB` is a blob file with its number, size, and garbage.
 
-use super::edit::{NewFile, VersionEdit};
+use super::edit::{BlobFileAddition, BlobFileGarbage, NewFile, VersionEdit};
 use super::file_meta::FileStats;
 use super::{Version, VersionBuilder};
 use spanlith_base::Comparator;
@@ -115,10 +115,34 @@ pub fn parse_file(line: &str) -> (NewFile, bool, Option<FileStats>) {
     (file, busy, stats)
 }
 
+/// Adds a blob file, from its line without the first word: one blob by each byte.
+fn add_blob_file(edit: &mut VersionEdit, line: &str) {
+    let mut numbers = line.split_whitespace().map(parse_size);
+    let mut next = || numbers.next().expect("number, size, and garbage");
+    let (number, total, garbage) = (next(), next(), next());
+    edit.blob_file_additions.push(BlobFileAddition {
+        number,
+        total_count: total,
+        total_bytes: total,
+        ..BlobFileAddition::default()
+    });
+    if garbage > 0 {
+        edit.blob_file_garbages.push(BlobFileGarbage {
+            number,
+            count: garbage,
+            bytes: garbage,
+        });
+    }
+}
+
 /// A version of `num_levels` levels with one file per line.
 pub fn version_of(num_levels: usize, text: &str) -> Arc<Version> {
     let mut edit = VersionEdit::new();
-    let lines = || text.lines().map(str::trim).filter(|l| !l.is_empty());
+    let all = || text.lines().map(str::trim).filter(|l| !l.is_empty());
+    for line in all().filter_map(|l| l.strip_prefix("blob ")) {
+        add_blob_file(&mut edit, line);
+    }
+    let lines = || all().filter(|l| !l.starts_with("blob "));
     for line in lines() {
         edit.add_file(parse_file(line).0);
     }
