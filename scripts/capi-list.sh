@@ -197,9 +197,11 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   the database knows of its sequence numbers, not only by its inputs.
 - With `preclude_last_level_data_seconds`, data that is too young for the last level and does not fit the level above
   is left there until it is old enough, or until the snapshot goes that keeps it there. Universal compaction merges the two
-  runs once and then leaves them; until then they do not count where writes are delayed or stopped. RocksDB 11.8.1 writes it into the same level
+  runs once and then leaves them. RocksDB 11.8.1 writes it into the same level
   over and over, and waiting for compactions never ends. A flush with `allow_write_stall=false` waits for no more compactions than
   there are tables when it is called.
+- Files of level 0, sorted runs and debt delay and stop writes only while a compaction of the family runs or is to come. RocksDB counts
+  them also where none can run, and writers wait for ever.
 - `blob_garbage_collection_force_threshold` rewrites no table that refers only to blob files after the last one with garbage, and nothing
   if there is no garbage, also with a threshold of 0.
 - A flush that waits for `full_history_ts_low` (`persist_user_defined_timestamps=false`) is no pending work:

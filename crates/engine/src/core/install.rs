@@ -7,7 +7,6 @@ use super::level0_shape::is_dynamic;
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
 use super::{Family, Lsm, PaceControl, SuperVersion, ThrottleSettings};
-use crate::options::CompactionStyle;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
@@ -310,13 +309,9 @@ impl Lsm {
             .set_threshold(threshold.unwrap_or(u64::MAX));
     }
 
-    /// Stall condition of a family as it is now; returns that of the family that is worst off.
-    fn judge_stall(&self, state: &mut DbState, id: u32) -> StallCondition {
-        let Some(f) = state.family_mut(id) else {
-            return worst_stall(state);
-        };
-        let input = stall_input(f);
-        let condition = match stall_condition(&input) {
+    /// The stall condition that comes of `input`.
+    fn condition(&self, input: &StallInput) -> StallCondition {
+        match stall_condition(input) {
             // Level 0 and debt only pace.
             StallCondition::Stopped(cause)
                 if self.throttle.is_smooth() && cause != StallCause::MemtableLimit =>
@@ -324,7 +319,16 @@ impl Lsm {
                 StallCondition::Delayed(cause)
             }
             condition => condition,
+        }
+    }
+
+    /// Stall condition of a family as it is now; returns that of the family that is worst off.
+    fn judge_stall(&self, state: &mut DbState, id: u32) -> StallCondition {
+        let Some(f) = state.family_mut(id) else {
+            return worst_stall(state);
         };
+        let input = stall_input(f);
+        let condition = self.condition(&input);
         let before = std::mem::replace(&mut f.stall, condition);
         let own = f.stall;
         let worst = worst_stall(state);
@@ -338,20 +342,34 @@ impl Lsm {
         worst
     }
 
-    /// A compaction that was due cannot run for now: writers that wait for the space that it would give back, or for fewer
-    /// runs, go on, unless something else is to come, and so do flushes.
+    /// A compaction that was due cannot run for now: writers that wait for it go on, unless something else is to come, and so
+    /// do flushes.
     pub(crate) fn put_off_compaction(&self, state: &mut DbState, id: u32) {
         let Some(f) = state.family_mut(id) else {
             return;
         };
         f.compaction.put_off();
-        let is_freed = f.settings.levels.blob_budget.is_some() || waits_for_age(f);
-        if f.stall != StallCondition::Normal && is_freed {
+        self.lift_stalls(state);
+        self.await_release(state, id);
+        self.state.notify_all();
+    }
+
+    /// Lets writers go on that wait for a job that has ended, or cannot run, unless another is to come. It is called after
+    /// every change by which less is to come than before.
+    pub(crate) fn lift_stalls(&self, state: &mut DbState) {
+        let is_over = |f: &&FamilyState| {
+            let stall = f.stall.severity();
+            stall > 0 && stall > self.condition(&stall_input(f)).severity()
+        };
+        let over = state.families.values().filter(is_over);
+        let over: Vec<u32> = over.map(|f| f.family.id).collect();
+        for &id in &over {
             let worst = self.judge_stall(state, id);
             self.set_gate(state, worst);
         }
-        self.await_release(state, id);
-        self.state.notify_all();
+        if !over.is_empty() {
+            self.state.notify_all();
+        }
     }
 
     /// Slows writers down by other rules, or at other rates, from now on. Requires: the state mutex.
@@ -399,7 +417,9 @@ impl Lsm {
     }
 }
 
-/// Returns what a family's stall condition depends on.
+/// Returns what a family's stall condition depends on. Files and debt count only while a compaction is to come: one that
+/// the picker declines, because what is young stays out of the last level, say, or because an input is quarantined, ends no
+/// stall. RocksDB takes it that one is to come.
 pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let o = &f.settings.options;
     let limits = (
@@ -411,40 +431,35 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let space = budget.map_or(0, |b| {
         debt_of_space(&f.version, b, Pressure::of(f, b), limits)
     });
+    let (runs, debt) = match f.compaction.is_coming() {
+        true => (
+            f.settings.levels.sorted_runs(&f.version),
+            f.compaction.pending_bytes(),
+        ),
+        false => (0, 0),
+    };
     StallInput {
         immutable_count: f.imm.len(),
         max_write_buffer_number: o.max_write_buffer_number,
         min_write_buffer_number_to_merge: o.min_write_buffer_number_to_merge,
-        l0_files: match waits_for_age(f) {
-            true => 0,
-            false => f.settings.levels.sorted_runs(&f.version),
-        },
+        l0_files: runs,
         level0_slowdown_writes_trigger: o.level0_slowdown_writes_trigger,
         level0_stop_writes_trigger: o.level0_stop_writes_trigger,
-        pending_compaction_bytes: f.compaction.pending_bytes().max(space),
+        pending_compaction_bytes: debt.max(space),
         soft_pending_compaction_bytes_limit: limits.0,
         hard_pending_compaction_bytes_limit: limits.1,
         disable_auto_compactions: o.disable_auto_compactions,
     }
 }
 
-/// Returns whether the runs of a family stay apart until their data is old: no compaction is coming that would make them
-/// fewer, so that they must not stop writes.
-fn waits_for_age(f: &FamilyState) -> bool {
-    let levels = &f.settings.levels;
-    let may_wait = levels.precludes_last_level && levels.style == CompactionStyle::Universal;
-    may_wait && !f.compaction.is_coming()
-}
-
 /// Returns whether one more memtable or file of level 0 would delay writes to a family, and background work
-/// will change that. RocksDB takes it that a tree with as many files as start a compaction has one; there may be none, for
-/// example because what is young stays out of the last level.
+/// will change that.
 pub(crate) fn wait_would_help(f: &FamilyState) -> bool {
     let mut input = stall_input(f);
     let o = &f.settings.options;
     let due = f.imm.len() >= o.min_write_buffer_number_to_merge.max(1) as usize
-        || (input.l0_files >= o.level0_file_num_compaction_trigger.max(0) as usize
-            && f.compaction.is_coming());
+        || (f.compaction.is_coming()
+            && input.l0_files >= o.level0_file_num_compaction_trigger.max(0) as usize);
     input.immutable_count += 1;
     input.l0_files += 1;
     due && stall_condition(&input) != StallCondition::Normal
@@ -465,4 +480,74 @@ pub(crate) fn worst_stall(state: &DbState) -> StallCondition {
     let all = state.families.values().map(|f| f.stall);
     all.max_by_key(|s| s.severity())
         .unwrap_or(StallCondition::Normal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::double::Double;
+    use super::super::{BackgroundWork, gate};
+    use crate::options::{CfOptions, CompactionStyle, DbOptions};
+    use std::fmt::Write;
+    use std::sync::Arc;
+
+    fn tree(style: CompactionStyle) -> Arc<Double> {
+        let cf = CfOptions {
+            compaction_style: style,
+            ..CfOptions::default()
+        };
+        Double::new(&DbOptions::new(), &["default"], &cf)
+    }
+
+    /// As many files of level 0 as stop writes.
+    fn many(flag: &str) -> String {
+        (1..=36).fold(String::new(), |mut text, n| {
+            writeln!(text, "L0 {n} a..z 1MB {flag}").expect("a string takes all");
+            text
+        })
+    }
+
+    fn stops(double: &Double) -> bool {
+        double.lsm().gate.has(gate::STOP)
+    }
+
+    /// Files of a compaction that failed are quarantined, and stay so.
+    #[test]
+    fn files_that_no_compaction_takes_stop_no_writers() {
+        for style in [CompactionStyle::Level, CompactionStyle::Universal] {
+            let double = tree(style);
+            double.install(0, &many(""));
+            assert!(stops(&double), "a compaction is to come");
+            let double = tree(style);
+            double.install(0, &many("busy"));
+            assert!(!stops(&double));
+        }
+    }
+
+    #[test]
+    fn a_compaction_that_cannot_run_stops_no_writers() {
+        let double = tree(CompactionStyle::Level);
+        double.install(0, &many(""));
+        let mut state = double.state();
+        assert_eq!(state.jobs.pop_family(), Some(0));
+        state.family_mut(0).unwrap().compaction.unqueue();
+        assert!(stops(&double));
+        double.lsm().put_off_compaction(&mut state, 0);
+        assert!(!stops(&double));
+        drop(state);
+        double.install(0, &many(""));
+        assert!(stops(&double), "it is tried again");
+    }
+
+    /// Debt counts as files do.
+    #[test]
+    fn debt_that_no_compaction_lowers_stops_no_writers() {
+        let double = tree(CompactionStyle::Level);
+        double.install(0, "L1 1 a..c 800GB\nL6 2 a..z 900GB");
+        assert!(stops(&double), "a compaction is to come");
+        let mut state = double.state();
+        assert_eq!(state.jobs.pop_family(), Some(0));
+        state.family_mut(0).unwrap().compaction.unqueue();
+        double.lsm().put_off_compaction(&mut state, 0);
+        assert!(!stops(&double));
+    }
 }

@@ -37,9 +37,10 @@ impl Lsm {
     }
 
     /// Queues flushes and compactions as far as there is work and room for them, and asks a compaction that runs to give way
-    /// where urgent work found no room.
+    /// where urgent work found no room. Writers that wait for what is not to come go on.
     pub(crate) fn schedule(&self, state: &mut DbState) {
         self.queue_jobs(state);
+        self.lift_stalls(state);
         if state.jobs.compactions_running() > 0
             && self.options().own.preemptible_compaction
             && is_any_urgent(state, self.c.options.atomic_flush)

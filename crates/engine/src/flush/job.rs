@@ -90,8 +90,11 @@ impl<'a> Flusher<'a> {
                     if again || state.jobs.has_together() {
                         self.lsm.schedule(&mut state);
                     }
+                    // No flush is to come any more.
+                    self.lsm.lift_stalls(&mut state);
                     drop(state);
                     self.lsm.state.notify_all();
+                    self.lsm.reporter.tell_stalls();
                     if postponed {
                         self.lsm.watch_postponed();
                     }

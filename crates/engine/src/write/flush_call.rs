@@ -245,3 +245,59 @@ impl<'a> FlushCall<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::options::CfOptions;
+    use crate::{Db, FamilyOptions, FlushOptions};
+    use spanlith_env::{Env, Executor, JobClass, MemFs};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Compactions that leave a tree as it was follow each other, as RocksDB's of young data do.
+    #[test]
+    fn a_flush_waits_for_no_more_compactions_than_there_are_tables() {
+        const TABLES: u64 = 3;
+        let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 1);
+        let family = FamilyOptions::new("default").options(CfOptions {
+            level0_file_num_compaction_trigger: TABLES as i32,
+            level0_slowdown_writes_trigger: TABLES as i32,
+            ..CfOptions::default()
+        });
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let db = db.family(family).no_info_log().open().unwrap();
+        let cf = db.default_cf();
+        for table in 0..TABLES {
+            cf.put("k", table.to_be_bytes()).unwrap();
+            let at_once = FlushOptions {
+                allow_write_stall: true,
+                ..FlushOptions::default()
+            };
+            cf.flush_opt(at_once).unwrap();
+        }
+        let engine = db.engine().clone();
+        // The compaction that the tables ask for stands for those below, and one is always to come.
+        assert_eq!(engine.state.lock().jobs.pop_family(), Some(0));
+        let ended = Arc::new(AtomicU64::new(0));
+        for _ in 0..10 * TABLES {
+            engine.state.lock().jobs.begin_compaction();
+            let (engine, ended) = (engine.clone(), ended.clone());
+            let compaction = move || {
+                ended.fetch_add(1, Ordering::Relaxed);
+                let mut state = engine.state.lock();
+                state.family_mut(0).unwrap().compaction.end(u64::MAX);
+                drop(state);
+                engine.state.notify_all();
+            };
+            executor.spawn(JobClass::Low, Box::new(compaction));
+        }
+        cf.put("k", "last").unwrap();
+        cf.flush(true).unwrap();
+        assert_eq!(ended.load(Ordering::Relaxed), TABLES + 1);
+        for _ in 0..10 * TABLES {
+            engine.state.lock().jobs.end_compaction();
+        }
+        drop(engine);
+        db.close().unwrap();
+    }
+}

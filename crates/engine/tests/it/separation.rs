@@ -624,6 +624,42 @@ fn a_target_of_space_is_kept_while_data_is_overwritten() {
     assert!(peaks[1] > peaks[0] + 0.3, "{peaks:?}");
 }
 
+/// The flush was what writers waited for. It counted as coming when its table was installed, and nobody looked again once it had
+/// ended: they waited for ever.
+#[test]
+fn writers_do_not_wait_for_space_that_no_job_gives_back() {
+    let mut o = options();
+    o.disable_auto_compactions = false;
+    o.blob_file_size = 1 << 20;
+    o.write_buffer_size = 1 << 20;
+    let (env, ..) = Env::test(Arc::new(MemFs::new()), 1);
+    let family = FamilyOptions::new("default").options(o);
+    let family = family.set("kvsep_gc=budget").unwrap();
+    let db = Db::builder("/db").create_if_missing(true).env(env);
+    let db = db.family(family).no_info_log().open().unwrap();
+    let mut map = Map::new();
+    let kept = BlobGcChoice {
+        policy: BlobGcPolicy::Disable,
+        ..FORCED
+    };
+    // A twelfth is garbage, half as much is hidden by level 0, and the memtable may hide a tenth.
+    for (round, keys) in [(0, 0..100), (1, 0..5), (2, 5..10), (3, 10..15)] {
+        for key in keys {
+            put(&db, &mut map, key, 400, round);
+        }
+        match round {
+            3 => db.flush(true).unwrap(),
+            _ => compact(&db, kept),
+        }
+    }
+    db.wait_idle(None).unwrap();
+    let at_level0 = db.property("rocksdb.num-files-at-level0");
+    assert_eq!(at_level0.as_deref(), Some("1"), "no compaction is due");
+    assert_eq!(number(&db, "is-write-stopped"), 0);
+    put(&db, &mut map, 3, 400, 4);
+    check(&db, &map);
+}
+
 /// R-TR-11: in adaptive mode the threshold follows what is measured.
 #[test]
 fn an_adaptive_threshold_goes_down_in_a_load_and_is_logged() {
