@@ -7,6 +7,7 @@ use super::level0_shape::is_dynamic;
 use super::state::{DbState, FamilyState};
 use super::superversion::asks_in_turn;
 use super::{Family, Lsm, PaceControl, SuperVersion, ThrottleSettings};
+use crate::options::CompactionStyle;
 use crate::version::{LevelTargets, ValueSizes, Version, VersionBuilder, VersionEdit};
 
 use spanlith_base::{Error, FileNumber, Result, Severity};
@@ -417,9 +418,9 @@ impl Lsm {
     }
 }
 
-/// Returns what a family's stall condition depends on. Files and debt count only while a compaction is to come: one that
-/// the picker declines, because what is young stays out of the last level, say, or because an input is quarantined, ends no
-/// stall. RocksDB takes it that one is to come.
+/// Returns what a family's stall condition depends on. Files and debt stop writes only while a compaction is to come, and
+/// delay them otherwise: one that the picker declines, because what is young stays out of the last level, say, or because an
+/// input is quarantined, ends no stop. RocksDB takes it that one is to come.
 pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let o = &f.settings.options;
     let limits = (
@@ -431,13 +432,18 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
     let space = budget.map_or(0, |b| {
         debt_of_space(&f.version, b, Pressure::of(f, b), limits)
     });
-    let (runs, debt) = match f.compaction.is_coming() {
-        true => (
-            f.settings.levels.sorted_runs(&f.version),
-            f.compaction.pending_bytes(),
-        ),
-        false => (0, 0),
+    let mut runs = match waits_for_age(f) {
+        true => 0,
+        false => f.settings.levels.sorted_runs(&f.version),
     };
+    let mut debt = f.compaction.pending_bytes();
+    if !f.compaction.is_coming() {
+        runs = runs.min((o.level0_stop_writes_trigger.max(1) - 1) as usize);
+        debt = debt.min(match limits.1 {
+            0 => u64::MAX,
+            hard => hard - 1,
+        });
+    }
     StallInput {
         immutable_count: f.imm.len(),
         max_write_buffer_number: o.max_write_buffer_number,
@@ -450,6 +456,14 @@ pub(crate) fn stall_input(f: &FamilyState) -> StallInput {
         hard_pending_compaction_bytes_limit: limits.1,
         disable_auto_compactions: o.disable_auto_compactions,
     }
+}
+
+/// Returns whether the runs of a family stay apart until their data is old: no compaction is coming that would make them
+/// fewer, so that they must not slow writes down.
+fn waits_for_age(f: &FamilyState) -> bool {
+    let levels = &f.settings.levels;
+    let may_wait = levels.precludes_last_level && levels.style == CompactionStyle::Universal;
+    may_wait && !f.compaction.is_coming()
 }
 
 /// Returns whether one more memtable or file of level 0 would delay writes to a family, and background work
