@@ -91,6 +91,21 @@ impl<'a> Compactor<'a> {
         // It may be the last to hold a family that was dropped, whose tables go with it.
         drop(job);
         self.lsm.purge_obsolete();
+        self.use_room();
+    }
+
+    /// Tries compactions again that found no room: that of one which has ended, and of its inputs, may do.
+    fn use_room(&self) {
+        let mut state = self.lsm.state.lock();
+        let all = state.families.iter_mut();
+        let short: Vec<u32> = all
+            .filter_map(|(&id, f)| f.compaction.take_lack().then_some(id))
+            .collect();
+        if !short.is_empty() {
+            self.lsm.retry_compactions(&mut state, &short);
+            drop(state);
+            self.lsm.state.notify_all();
+        }
     }
 
     /// As [`CompactionRun::run`], on the thread of a caller: he gets what a background job would report. A
@@ -169,7 +184,7 @@ impl<'a> Compactor<'a> {
                 continue;
             }
             match picked {
-                // Without room it waits for the next install, as if nothing could run.
+                // Without room it waits for the next install, as if nothing could run, or for the end of another.
                 Some(plan)
                     if !self
                         .lsm
@@ -177,6 +192,7 @@ impl<'a> Compactor<'a> {
                         .resources
                         .reserve_space(&f.family, room_for(&plan)) =>
                 {
+                    f.compaction.note_lack();
                     self.lsm.put_off_compaction(state, id);
                 }
                 Some(plan) => return self.start(state, id, plan),

@@ -32,6 +32,8 @@ pub(crate) struct CompactionTurn {
     placed: (u64, Vec<u64>),
     /// Compactions that have ended since the open.
     ended: u64,
+    /// Says that what was due found no room for its outputs.
+    lacks_room: bool,
 }
 
 impl Default for CompactionTurn {
@@ -48,6 +50,7 @@ impl Default for CompactionTurn {
             mark_threshold: u64::MAX,
             placed: (0, Vec::new()),
             ended: 0,
+            lacks_room: false,
         }
     }
 }
@@ -76,6 +79,16 @@ impl CompactionTurn {
     /// Nothing can run now; what is due is looked at again after the next installation.
     pub(crate) fn put_off(&mut self) {
         self.due = false;
+    }
+
+    /// Notes that what is due found no room for its outputs.
+    pub(crate) fn note_lack(&mut self) {
+        self.lacks_room = true;
+    }
+
+    /// Returns whether that is so, once.
+    pub(crate) fn take_lack(&mut self) -> bool {
+        std::mem::take(&mut self.lacks_room)
     }
 
     /// Returns whether a compaction runs, is queued or is due.

@@ -355,6 +355,14 @@ impl Lsm {
         self.state.notify_all();
     }
 
+    /// Compactions of these families that could not run may be able to now.
+    pub(crate) fn retry_compactions(&self, state: &mut DbState, ids: &[u32]) {
+        for &id in ids {
+            self.recompute(state, id);
+        }
+        self.schedule(state);
+    }
+
     /// Lets writers go on that wait for a job that has ended, or cannot run, unless another is to come. It is called after
     /// every change by which less is to come than before.
     pub(crate) fn lift_stalls(&self, state: &mut DbState) {

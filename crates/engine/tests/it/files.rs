@@ -562,6 +562,41 @@ fn a_manager_of_table_files_counts_them_limits_them_and_deletes_them_at_a_rate()
     db.default_cf().put("and", "another").unwrap();
 }
 
+/// It waited for the next flush of its own family, even if the room that it lacked was another compaction's.
+#[test]
+fn a_compaction_that_found_no_room_runs_after_another() {
+    use spanlith_env::{SstFileManager, SstFileManagerOptions};
+    let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 7);
+    let manager = SstFileManager::new(&env, SstFileManagerOptions::default());
+    let of = |name: &str| {
+        let options = spanlith::options::CfOptions::new();
+        spanlith::FamilyOptions::new(name).options(options.level0_file_num_compaction_trigger(2))
+    };
+    let db = Db::builder("/db").create_if_missing(true).no_info_log();
+    let db = db.env(env).sst_file_manager(manager.clone());
+    let db = db.family(of("default")).open().unwrap();
+    let (first, second) = (db.default_cf(), db.create_cf(of("other")).unwrap());
+    let fill = |cf: &spanlith::Cf| {
+        for round in ["1", "2"] {
+            cf.put("a", round).unwrap();
+            cf.put("b", round).unwrap();
+            cf.flush(true).unwrap();
+        }
+    };
+    let tables = || (first.live_files().len(), second.live_files().len());
+    fill(&first);
+    let full = manager.total_bytes() + 1;
+    manager.change(|o| o.max_space_bytes = full);
+    executor.run_until_idle();
+    manager.change(|o| o.max_space_bytes = 0);
+    executor.run_until_idle();
+    assert_eq!(tables(), (2, 0), "there was no room");
+    fill(&second);
+    executor.run_until_idle();
+    assert_eq!(tables(), (1, 1));
+    db.close().unwrap();
+}
+
 /// Twelve databases, one after the other, reached a limit that none of them came near.
 #[test]
 fn a_closed_database_takes_its_tables_off_the_manager() {

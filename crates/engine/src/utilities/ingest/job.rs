@@ -120,11 +120,16 @@ impl Drop for Claims<'_> {
     fn drop(&mut self) {
         let mut state = self.engine.state.lock();
         state.jobs.end_ingestion();
+        let mut families = Vec::new();
         for (family, id) in &self.ids {
             if let Some(f) = state.family_mut(*family) {
                 f.compaction.end(*id);
+                families.push(*family);
             }
         }
+        families.dedup();
+        // A compaction that the ranges were in the way of may run now; none of them was installed.
+        self.engine.retry_compactions(&mut state, &families);
         drop(state);
         self.engine.state.notify_all();
     }
@@ -654,4 +659,51 @@ fn not_bottommost() -> Error {
          output to Lmax does not overlap with files to ingest. Input files overlapping with each other \
          can cause some file to be assigned to non Lmax level.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::CfOptions;
+    use crate::{Db, FamilyOptions};
+    use spanlith_env::{Env, MemFs};
+
+    /// It waited for the next flush.
+    #[test]
+    fn a_compaction_that_files_were_in_the_way_of_runs_when_they_are_not_taken_in() {
+        let (env, executor, _) = Env::test(Arc::new(MemFs::new()), 1);
+        let family = FamilyOptions::new("default").options(CfOptions {
+            level0_file_num_compaction_trigger: 2,
+            ..CfOptions::default()
+        });
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let db = db.family(family).no_info_log().open().unwrap();
+        let cf = db.default_cf();
+        for value in ["1", "2"] {
+            cf.put("a", value).unwrap();
+            cf.put("b", value).unwrap();
+            cf.flush(true).unwrap();
+        }
+        let engine = db.engine();
+        {
+            let mut state = engine.state.lock();
+            state.jobs.begin_ingestion();
+            let claimed = RunningCompaction {
+                id: 77,
+                output_level: 6,
+                smallest: b"a".to_vec(),
+                largest: b"z".to_vec(),
+                input_levels: Vec::new(),
+                proximal: None,
+            };
+            state.family_mut(0).unwrap().compaction.claim([claimed]);
+        }
+        executor.run_until_idle();
+        assert_eq!(cf.live_files().len(), 2, "nothing can run");
+        let ids = vec![(0, 77)];
+        drop(Claims { engine, ids });
+        executor.run_until_idle();
+        assert_eq!(cf.live_files().len(), 1);
+        db.close().unwrap();
+    }
 }
