@@ -86,7 +86,7 @@ In the C API:
 |---|---|
 | `rocksdb_options_set_blob_cache` | the cache: values of blob files are read where they are |
 | `rocksdb_env_lower_thread_pool_io_priority`, `rocksdb_env_lower_thread_pool_cpu_priority`, `rocksdb_env_lower_high_priority_thread_pool_io_priority`, `rocksdb_env_lower_high_priority_thread_pool_cpu_priority` | the call |
-| `rocksdb_options_set_access_hint_on_compaction_start`, `rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open`, `rocksdb_options_set_max_write_buffer_number_to_maintain`, `rocksdb_readoptions_set_managed`, `rocksdb_block_based_options_set_block_cache_compressed`, `rocksdb_writebatch_wi_create_from` | the call: functions of earlier releases; getters say the former defaults, the last one NULL |
+| `rocksdb_options_set_access_hint_on_compaction_start`, `rocksdb_options_set_skip_checking_sst_file_sizes_on_db_open`, `rocksdb_options_set_max_write_buffer_number_to_maintain`, `rocksdb_readoptions_set_managed`, `rocksdb_block_based_options_set_block_cache_compressed`, `rocksdb_writebatch_wi_create_from` | the call: functions of earlier releases; getters say what was set, or the former defaults, the last one NULL |
 | `rocksdb_env_join_all_threads` | the call: threads belong to the process |
 | `rocksdb_env_set_background_threads` and its kin | a number below what open databases need |
 | `rocksdb_readoptions_t` | `io_timeout`, `rate_limiter_priority`, `async_io`, `optimize_multiget_for_io`, `adaptive_readahead`, `auto_readahead_size`, `background_purge_on_iterator_cleanup`, `allow_unprepared_value`, `auto_refresh_iterator_with_snapshot` |
@@ -123,11 +123,11 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   batch that does not decode, a family that was dropped) is refused before it is logged, and writes go on.
 - A batch with index that was asked for a range deletion, which it cannot hold, is refused when it is written. RocksDB
   writes the rest of it, without the deletion, and says so to nobody.
-- Merge records in a log fail an open without their operator instead of dropping everything behind them.
+- Merge records in a log fail an open without their operator instead of dropping everything after them.
 - A table that the MANIFEST does not name is deleted at open only if its origin is explained.
 - Best-efforts recovery puts aside, into `lost/`, the logs and what else it leaves out.
 - Damage to bytes of a log, or of the MANIFEST, that had been synced makes `open` fail with `Corruption`
-  where the files prove it; RocksDB opens without everything behind it. Files that RocksDB wrote
+  where the files prove it; RocksDB opens without everything after it. Files that RocksDB wrote
   prove nothing and are opened as by RocksDB ([formats/evidence.md](formats/evidence.md)).
 - Logs and MANIFEST hold records and fields that RocksDB skips. Its readers of updates show them as batches
   without updates; ours hide them.
@@ -144,19 +144,19 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   tries begin at 100 ms and double up to 30 s; `bgerror_resume_retry_interval`, if set, is a fixed one.
   Corruption in an input of a compaction keeps the files of that compaction out of others until
   `Db::resume`; RocksDB stops writes. `paranoid_checks=false` does not hide errors of background work.
-- A refused write has the text of the error that stopped writes and behind it since when, how often it was
+- A refused write has the text of the error that stopped writes and after it since when, how often it was
   tried to go on, and what would clear it.
 - Of keys that a comparator calls equal the newest is shown in both directions. RocksDB's iterators show one or the
   other on the way back.
 - With `atomic_flush` a flush of one family flushes all, so that they stand at one point; RocksDB's flushes those
   it is given.
 - `prefix_same_as_start` holds an iterator to the prefix of what it was sent to, in total order as well; where that has
-  no prefix, nothing holds it. What RocksDB then does depends on bytes behind the key. A refreshed iterator has no error
+  no prefix, nothing holds it. What RocksDB then does depends on bytes after the key. A refreshed iterator has no error
   any more; RocksDB's keeps one until the next seek.
   Kept so in total order, RocksDB's asks filters of tables for the prefix of an entry that it passes over on the way
-  back, and may end where there are keys (`SeekToLast` behind newer writes, `max_sequential_skip_in_iterations`
+  back, and may end where there are keys (`SeekToLast` after newer writes, `max_sequential_skip_in_iterations`
   small). With an order in which keys of one prefix do not stand together, `auto_prefix_mode` leaves some out there.
-- An iterator without a mode that goes on behind the prefix it was sent to shows all keys there, in both built-in orders:
+- An iterator without a mode that goes on after the prefix it was sent to shows all keys there, in both built-in orders:
   tables that its filters left out are read then. RocksDB's iterators miss keys there.
 - A merge operator that gives up while operands are folded fails the flush or compaction in RocksDB, and with it the
   writes that follow, until the database is opened again, which fails in the same way. Here the operands stay
@@ -185,7 +185,7 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
 - A tailing iterator that has made steps and then seeks finds every key; RocksDB's was seen to pass over keys
   between that place and where it stood (`scripts/adversary_ts.py`, seeds 53 and 115).
 - Backward, an iterator with a first timestamp (`iter_start_ts`) shows what it shows forward; RocksDB's
-  also shows versions before that timestamp and behind its snapshot, and of two writes at one timestamp the
+  also shows versions before that timestamp and after its snapshot, and of two writes at one timestamp the
   first.
 - A merge operand that is not older than `full_history_ts_low` takes in no operand or value of an earlier
   timestamp. RocksDB folds them together in flushes and compactions, so that reads between the two
