@@ -200,8 +200,8 @@ RocksDB 11.8.1's, but for these, most of them where it loses data or stops the d
   runs once and then leaves them. RocksDB 11.8.1 writes it into the same level
   over and over, and waiting for compactions never ends. A flush with `allow_write_stall=false` waits for no more compactions than
   there are tables when it is called.
-- Files of level 0, sorted runs and debt delay and stop writes only while a compaction of the family runs or is to come. RocksDB counts
-  them also where none can run, and writers wait for ever.
+- Files of level 0, sorted runs and debt stop writes only while a compaction of the family runs or is to come; else they
+  delay them. RocksDB stops writes also where its picker declines every compaction, and no job ends the stop.
 - `blob_garbage_collection_force_threshold` rewrites no table that refers only to blob files after the last one with garbage, and nothing
   if there is no garbage, also with a threshold of 0.
 - A flush that waits for `full_history_ts_low` (`persist_user_defined_timestamps=false`) is no pending work:
