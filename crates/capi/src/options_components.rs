@@ -36,6 +36,10 @@ fn set_table_factory(o: &mut rocksdb_options_t, name: &str) {
     o.cf.table_factory = name.to_string();
 }
 
+fn set_plain_tables(o: &mut rocksdb_options_t, options: PlainOptions) {
+    set_table_factory(o, &text_of(&TableFormat::Plain(options)));
+}
+
 c_api! {
     /// Memtables as unsorted lists: a hint, nothing else can be told from it.
     fn rocksdb_options_set_memtable_vector_rep(options: *mut rocksdb_options_t) {
@@ -73,7 +77,7 @@ c_api! {
         full_scan_mode: u8,
         store_index_in_file: u8,
     ) {
-        let format = TableFormat::Plain(PlainOptions {
+        let plain = PlainOptions {
             user_key_len,
             bloom_bits_per_key,
             hash_table_ratio,
@@ -86,8 +90,8 @@ c_api! {
             full_scan_mode: full_scan_mode != 0,
             store_index_in_file: store_index_in_file != 0,
             ..PlainOptions::default()
-        });
-        set_table_factory(&mut *options, &text_of(&format));
+        };
+        set_plain_tables(&mut *options, plain);
     }
 
     /// Tables of records in a row, in the plain encoding.
@@ -99,14 +103,14 @@ c_api! {
         hash_table_ratio: f64,
         index_sparseness: usize,
     ) {
-        let format = TableFormat::Plain(PlainOptions {
+        let plain = PlainOptions {
             user_key_len,
             bloom_bits_per_key,
             hash_table_ratio,
             index_sparseness: index_sparseness as u64,
             ..PlainOptions::default()
-        });
-        set_table_factory(&mut *options, &text_of(&format));
+        };
+        set_plain_tables(&mut *options, plain);
     }
 
     /// RocksDB's defaults.

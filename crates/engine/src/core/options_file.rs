@@ -121,16 +121,16 @@ impl<'a> OptionsWriter<'a> {
         new: &mut Content,
     ) -> Result<Option<Box<dyn WritableFile>>> {
         let mut file = self.components.env.fs.reopen(temp, IoActivity::Other)?;
+        let mut blank = old.blank;
         for at in gone {
             let (offset, len) = old.places[*at];
             match file.write_over(offset, &comment(len)) {
                 Err(e) if e.kind() == ErrorKind::NotSupported => return Ok(None),
                 written => written?,
             }
-            new.blank += len;
+            blank += len;
         }
-        new.blank += old.blank;
-        new.bytes = old.bytes;
+        (new.bytes, new.blank) = (old.bytes, blank);
         let is_kept = |(at, _): &(usize, &(u64, u64))| !gone.contains(at);
         let kept = old.places.iter().enumerate().filter(is_kept);
         new.places.extend(kept.map(|(_, place)| *place));

@@ -268,6 +268,20 @@ fn run_script(name: &str) {
     run_golden(path, |line, input| script.run(line, input));
 }
 
+/// A tree in which nothing runs, no snapshot lives and nothing is young.
+fn at_rest<'a>(version: &'a Arc<Version>, options: &'a LevelOptions) -> PickerInput<'a> {
+    PickerInput {
+        version,
+        options,
+        running: &[],
+        oldest_snapshot: None,
+        now: 0,
+        ahead_seconds: 0,
+        young_after: None,
+        placed: &[],
+    }
+}
+
 #[test]
 fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind_the_first_key() {
     let text = "L1 1 b..c 1MB\nL1 2 d..f 60MB\nL1 3 g..k 1MB\nL2 4 a..h 10MB\nL2 5 i..l 10MB\n";
@@ -286,17 +300,7 @@ fn files_in_turn_take_in_what_lies_clean_within_and_are_cut_at_the_cursor_behind
         let mut cursor = version.files(2)[at_output].smallest.clone();
         cursor[..1].copy_from_slice(key.as_bytes());
         version.compact_cursors.insert(2, cursor);
-        let input = PickerInput {
-            version: &made,
-            options: &options,
-            running: &[],
-            oldest_snapshot: None,
-            now: 0,
-            ahead_seconds: 0,
-            young_after: None,
-            placed: &[],
-        };
-        pick_leveled(&input).unwrap()
+        pick_leveled(&at_rest(&made, &options)).unwrap()
     };
     let plan = pick(0, "a");
     // The third needs more of the output level; the first, on the left, does not.
@@ -326,17 +330,8 @@ fn tables_are_written_anew_where_blocks_get_another_codec() {
             codec_by_depth,
             ..LevelOptions::default()
         };
-        let input = PickerInput {
-            version: &version_of(4, text),
-            options: &options,
-            running: &[],
-            oldest_snapshot: None,
-            now: 0,
-            ahead_seconds: 0,
-            young_after: None,
-            placed: &[],
-        };
-        let plan = pick_leveled(&input).unwrap();
+        let version = version_of(4, text);
+        let plan = pick_leveled(&at_rest(&version, &options)).unwrap();
         print_plan(&plan).lines().next().map(str::to_owned)
     };
     for (text, inputs, is_anew) in [
