@@ -268,28 +268,7 @@ pub fn parse_options_file(text: &str) -> Result<ParsedOptions> {
 /// # Errors
 /// As [`parse_options_file`].
 pub fn parse_options_file_with(text: &str, ignore_unknown: bool) -> Result<ParsedOptions> {
-    let mut parser = Parser {
-        ignore_unknown,
-        section: Section::Nothing,
-        seen: Vec::new(),
-        unknown: None,
-        version: [0; 3],
-        db: None,
-        cfs: Vec::new(),
-        ignored: Vec::new(),
-    };
-    for (index, line) in text.lines().enumerate() {
-        let line = trim(line);
-        if line.is_empty() {
-            continue;
-        }
-        if line.starts_with('[') && line.ends_with(']') {
-            parser.open_section(line, index + 1)?;
-        } else {
-            parser.statement(line, index + 1)?;
-        }
-    }
-    parser.close_section()?;
+    let parser = Parser::parse(text, ignore_unknown)?;
     let Some(db) = parser.db else {
         let text = "A RocksDB Option file must have a single DBOptions section";
         return Err(Error::corruption(text));
@@ -306,7 +285,43 @@ pub fn parse_options_file_with(text: &str, ignore_unknown: bool) -> Result<Parse
     })
 }
 
+/// The options of the database alone, of a text that may have no families; unknown names are ignored. `None` without a section of the
+/// database.
+///
+/// # Errors
+/// `Corruption` and `InvalidArgument` of a text that cannot be understood.
+pub(crate) fn parse_db_options(text: &str) -> Result<Option<DbOptions>> {
+    Parser::parse(text, true).map(|parser| parser.db)
+}
+
 impl Parser {
+    /// Takes in all sections.
+    fn parse(text: &str, ignore_unknown: bool) -> Result<Self> {
+        let mut parser = Self {
+            ignore_unknown,
+            section: Section::Nothing,
+            seen: Vec::new(),
+            unknown: None,
+            version: [0; 3],
+            db: None,
+            cfs: Vec::new(),
+            ignored: Vec::new(),
+        };
+        for (index, line) in text.lines().enumerate() {
+            let line = trim(line);
+            if line.is_empty() {
+                continue;
+            }
+            if line.starts_with('[') && line.ends_with(']') {
+                parser.open_section(line, index + 1)?;
+            } else {
+                parser.statement(line, index + 1)?;
+            }
+        }
+        parser.close_section()?;
+        Ok(parser)
+    }
+
     /// As in RocksDB a bad value is reported before an unknown name.
     fn close_section(&mut self) -> Result<()> {
         match self.unknown.take() {

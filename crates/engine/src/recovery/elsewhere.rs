@@ -8,8 +8,9 @@
 //! the file `SPANLITH`, or one of the directories that are given has them in another place of the list.
 
 use super::request::OpenRequest;
+use crate::options::DbOptions;
 use crate::options::Sidecar;
-use crate::options::ini::parse_options_file_with;
+use crate::options::ini::parse_db_options;
 use crate::options::sidecar::SIDECAR_FILE;
 use crate::version::{FileKind, FilePaths, filenames, parse_file_name};
 use spanlith_base::{Error, FileNumber, Result};
@@ -132,6 +133,24 @@ fn has_updates(request: &OpenRequest, path: &Path, number: FileNumber) -> bool {
     }
 }
 
+/// The options of the database in an OPTIONS file; `None` if they cannot be understood. They are in front of the families, of
+/// which there may be thousands: no more is read than that.
+fn recorded_db_options(file: &[u8]) -> Option<DbOptions> {
+    const FAMILIES: &[u8] = b"\n[CFOptions ";
+    let parse = |bytes: &[u8]| {
+        parse_db_options(&String::from_utf8_lossy(bytes))
+            .ok()
+            .flatten()
+    };
+    let front = file
+        .windows(FAMILIES.len())
+        .position(|bytes| bytes == FAMILIES);
+    // A file that was made by hand may have them elsewhere.
+    front
+        .and_then(|end| parse(&file[..end]))
+        .or_else(|| parse(file))
+}
+
 /// Name of the newest OPTIONS file and the directory of logs that it records; `None` if there is none that can be
 /// understood.
 fn recorded_wal_dir(request: &OpenRequest) -> Result<Option<(String, PathBuf)>> {
@@ -148,12 +167,34 @@ fn recorded_wal_dir(request: &OpenRequest) -> Result<Option<(String, PathBuf)>> 
     let Ok(bytes) = fs.read_all(&dir.join(&name), OPTIONS_MAX) else {
         return Ok(None);
     };
-    let text = String::from_utf8_lossy(&bytes);
-    let Ok(parsed) = parse_options_file_with(&text, true) else {
+    let Some(db) = recorded_db_options(&bytes) else {
         return Ok(None);
     };
-    Ok(Some(match parsed.db.wal_dir.as_str() {
+    Ok(Some(match db.wal_dir.as_str() {
         "" => (name, dir.clone()),
         other => (name, PathBuf::from(other)),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An open reads no more than the options of the database, as far as they come first.
+    #[test]
+    fn families_need_not_be_understood_for_the_directory_of_logs() {
+        let wal_dir = |text: &str| recorded_db_options(text.as_bytes()).map(|db| db.wal_dir);
+        let head = "[Version]\n  rocksdb_version=11.8.1\n  options_file_version=1.1\n";
+        let db = "[DBOptions]\n  wal_dir=/logs\n";
+        let families = "\n[CFOptions \"default\"]\n  ttl=1\n";
+        for text in [
+            format!("{head}{db}{families}"),
+            format!("{head}{db}{families}no statement\n[Nothing"),
+            format!("{head}{families}{db}"),
+        ] {
+            assert_eq!(wal_dir(&text).as_deref(), Some("/logs"), "{text}");
+        }
+        assert_eq!(wal_dir(&format!("{head}{families}")), None);
+        assert_eq!(wal_dir("no statement"), None);
+    }
 }
