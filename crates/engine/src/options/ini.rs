@@ -99,11 +99,7 @@ pub(crate) fn options_file_head(db: &DbOptions, is_newer: bool) -> String {
          \n\
          [Version]\n  rocksdb_version={major}.{minor}.{patch}\n  options_file_version=1.1\n"
     );
-    section(
-        &mut out,
-        "\n[DBOptions]",
-        order::sorted(&order::DB, db.written()),
-    );
+    section(&mut out, "\n[DBOptions]", order::DB.lines(db));
     out
 }
 
@@ -122,13 +118,13 @@ impl FamilyText {
         let (mut options, mut of_table) = (String::new(), String::new());
         let factory = super::objects::id(&cf.table_factory).unwrap_or_default();
         // Options of the factory have a section of their own.
-        let written = cf.written().map(|(name, value)| match name {
+        let written = order::CF.lines(cf).map(|(name, value)| match name {
             "table_factory" => (name, factory.to_string()),
             _ => (name, value),
         });
-        lines(&mut options, order::sorted(&order::CF, written));
+        lines(&mut options, written);
         if factory == "BlockBasedTable" {
-            lines(&mut of_table, order::sorted(&order::TABLE, table.written()));
+            lines(&mut of_table, order::TABLE.lines(table));
         } else {
             let format = table_factory::format_of(&cf.table_factory).unwrap_or_default();
             lines(&mut of_table, table_factory::rows_of(&format).into_iter());

@@ -3,15 +3,46 @@
 //! It carries no meaning (there it is the order of a hash map), but with it our files equal RocksDB's
 //! byte for byte, so that two directories can be compared.
 
-use std::collections::HashMap;
+use super::table::{OptionRow, OptionTable, is_as_in};
+use super::{BlockBasedTableOptions, CfOptions, DbOptions};
 use std::sync::LazyLock;
 
-/// Place of each option of a section.
-pub(super) type Order = LazyLock<HashMap<&'static str, usize>>;
+/// The options of a section in the order in which they are written, which is found once and not for each family.
+pub(super) struct Section<T: OptionTable> {
+    rows: Vec<&'static OptionRow<T>>,
+    default: T,
+}
+
+impl<T: OptionTable> Section<T> {
+    /// Rows that `names` lacks come last, in their own order.
+    fn new(names: &[&str]) -> Self {
+        let place = |row: &&OptionRow<T>| names.iter().position(|name| *name == row.name);
+        let mut rows: Vec<_> = T::ROWS.iter().filter(|row| row.written).collect();
+        rows.sort_by_cached_key(|row| place(row).unwrap_or(usize::MAX));
+        Self {
+            rows,
+            default: T::default(),
+        }
+    }
+
+    /// Names and printed values of all of `options` that go into an OPTIONS file.
+    pub(super) fn lines(&self, options: &T) -> impl Iterator<Item = (&'static str, String)> {
+        // An empty text reads back as the default, so it is written as that.
+        let text = |row: &OptionRow<T>| match (row.get)(options) {
+            value if value.is_empty() => (row.get)(&self.default),
+            value => value,
+        };
+        self.rows
+            .iter()
+            .filter(|row| !(row.newer && is_as_in(&self.default, options, row)))
+            .map(move |row| (row.name, text(row)))
+            .filter(|(_, value)| !value.is_empty())
+    }
+}
 
 /// Options of a database.
-pub(super) static DB: Order = LazyLock::new(|| {
-    places(&[
+pub(super) static DB: LazyLock<Section<DbOptions>> = LazyLock::new(|| {
+    Section::new(&[
         "fast_sst_open",
         "max_compaction_trigger_wakeup_seconds",
         "optimize_manifest_for_recovery",
@@ -114,8 +145,8 @@ pub(super) static DB: Order = LazyLock::new(|| {
 });
 
 /// Options of a column family.
-pub(super) static CF: Order = LazyLock::new(|| {
-    places(&[
+pub(super) static CF: LazyLock<Section<CfOptions>> = LazyLock::new(|| {
+    Section::new(&[
         "memtable_max_range_deletions",
         "compression_manager",
         "compression_opts",
@@ -211,8 +242,8 @@ pub(super) static CF: Order = LazyLock::new(|| {
 });
 
 /// Options of block-based tables.
-pub(super) static TABLE: Order = LazyLock::new(|| {
-    places(&[
+pub(super) static TABLE: LazyLock<Section<BlockBasedTableOptions>> = LazyLock::new(|| {
+    Section::new(&[
         "max_auto_readahead_size",
         "initial_auto_readahead_size",
         "fail_if_no_udi_on_open",
@@ -256,17 +287,3 @@ pub(super) static TABLE: Order = LazyLock::new(|| {
         "flush_block_policy_factory",
     ])
 });
-
-fn places(names: &[&'static str]) -> HashMap<&'static str, usize> {
-    names.iter().copied().zip(0..).collect()
-}
-
-/// `options` as `order` has them; what it does not name comes last.
-pub(super) fn sorted(
-    order: &'static Order,
-    options: impl Iterator<Item = (&'static str, String)>,
-) -> impl Iterator<Item = (&'static str, String)> {
-    let mut all: Vec<_> = options.collect();
-    all.sort_by_cached_key(|(name, _)| order.get(name).copied().unwrap_or(usize::MAX));
-    all.into_iter()
-}

@@ -27,6 +27,7 @@
 
 use super::values::ValueError;
 use spanlith_base::{Error, Result};
+use std::cell::LazyCell;
 
 /// Stands for the value of an option that may be changed on an open database, where only those are kept that
 /// may not. Such a value is read from the options in force.
@@ -110,26 +111,12 @@ pub trait OptionTable: Default + 'static {
         )))
     }
 
-    /// Names and printed values of all options that go into an OPTIONS file.
-    fn written(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
-        // An empty text reads back as the default, so it is written as that.
-        let default = Self::default();
-        let text = move |row: &OptionRow<Self>| match (row.get)(self) {
-            value if value.is_empty() => (row.get)(&default),
-            value => value,
-        };
-        Self::ROWS
-            .iter()
-            .filter(|r| r.written && !(r.newer && is_default(self, r)))
-            .map(move |r| (r.name, text(r)))
-            .filter(|(_, value)| !value.is_empty())
-    }
-
     /// Returns whether an option that RocksDB 11.8 does not know is not the default, in a struct within this one too.
     fn uses_newer(&self) -> bool {
-        Self::ROWS
-            .iter()
-            .any(|r| (r.newer && !is_default(self, r)) || (r.nested_newer)(self))
+        let default = LazyCell::new(Self::default);
+        Self::ROWS.iter().any(|r| {
+            (r.newer && !is_as_in(LazyCell::force(&default), self, r)) || (r.nested_newer)(self)
+        })
     }
 
     /// Refuses values outside of their bounds.
@@ -159,8 +146,9 @@ pub trait OptionTable: Default + 'static {
 }
 
 /// Returns whether the option of the row has its default.
-fn is_default<T: OptionTable>(options: &T, row: &OptionRow<T>) -> bool {
-    (row.get)(options) == (row.get)(&T::default())
+/// Returns whether two values have the same option of a row.
+pub(super) fn is_as_in<T: OptionTable>(one: &T, other: &T, row: &OptionRow<T>) -> bool {
+    (row.get)(one) == (row.get)(other)
 }
 
 macro_rules! option_word {
@@ -363,8 +351,9 @@ macro_rules! options {
 /// Prints a struct of options as `{a=b;c=d;}`.
 pub(crate) fn print_nested<T: OptionTable>(value: &T) -> String {
     let mut out = String::from("{");
+    let default = LazyCell::new(T::default);
     for row in T::ROWS {
-        if row.newer && is_default(value, row) {
+        if row.newer && is_as_in(LazyCell::force(&default), value, row) {
             continue;
         }
         out.push_str(row.name);

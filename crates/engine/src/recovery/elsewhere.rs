@@ -8,12 +8,13 @@
 //! the file `SPANLITH`, or one of the directories that are given has them in another place of the list.
 
 use super::request::OpenRequest;
-use crate::options::DbOptions;
 use crate::options::Sidecar;
 use crate::options::ini::parse_db_options;
 use crate::options::sidecar::SIDECAR_FILE;
 use crate::version::{FileKind, FilePaths, filenames, parse_file_name};
+use spanlith_base::byte_text::text_of_bytes;
 use spanlith_base::{Error, FileNumber, Result};
+use spanlith_env::{FileSystem, SequentialFile};
 use spanlith_wal::{BatchIter, LogReader, ReadEvent};
 use std::path::{Path, PathBuf};
 
@@ -133,22 +134,70 @@ fn has_updates(request: &OpenRequest, path: &Path, number: FileNumber) -> bool {
     }
 }
 
-/// The options of the database in an OPTIONS file; `None` if they cannot be understood. They are in front of the families, of
-/// which there may be thousands: no more is read than that.
-fn recorded_db_options(file: &[u8]) -> Option<DbOptions> {
-    const FAMILIES: &[u8] = b"\n[CFOptions ";
-    let parse = |bytes: &[u8]| {
-        parse_db_options(&String::from_utf8_lossy(bytes))
-            .ok()
-            .flatten()
+/// Titles of the section of the database, and of the first family, in an OPTIONS file.
+const DATABASE: &[u8] = b"\n[DBOptions]";
+const FAMILIES: &[u8] = b"\n[CFOptions ";
+
+/// The beginning of a file up to the sections of families, of which there may be thousands, and whether there are any.
+fn front(mut file: Box<dyn SequentialFile>) -> Result<(Vec<u8>, bool)> {
+    let (mut bytes, mut looked_at) = (Vec::new(), 0);
+    let mut buf = [0; 8 << 10];
+    loop {
+        match file.read(&mut buf)? {
+            0 => return Ok((bytes, false)),
+            read => bytes.extend_from_slice(&buf[..read]),
+        }
+        if let Some(end) = find(&bytes[looked_at..], FAMILIES) {
+            bytes.truncate(looked_at + end);
+            return Ok((bytes, true));
+        }
+        if bytes.len() as u64 > OPTIONS_MAX {
+            return Ok((bytes, false));
+        }
+        looked_at = bytes.len().saturating_sub(FAMILIES.len() - 1);
+    }
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    let (first, len) = (text.first()?, text.len());
+    let mut from = 0;
+    while let Some(at) = bytes.get(from..)?.iter().position(|byte| byte == first) {
+        from += at;
+        if bytes.get(from..from + len)? == text {
+            return Some(from);
+        }
+        from += 1;
+    }
+    None
+}
+
+/// The directory of logs that `front`, the beginning of an OPTIONS file, records; `None` if it does not say so in the way of
+/// files that no hand made. The default is not written.
+fn wal_dir_in_front(front: &[u8]) -> Option<String> {
+    let section = &front[find(front, DATABASE)?..];
+    let Some(at) = find(section, b"wal_dir") else {
+        return Some(String::new());
     };
-    let front = file
-        .windows(FAMILIES.len())
-        .position(|bytes| bytes == FAMILIES);
-    // A file that was made by hand may have them elsewhere.
-    front
-        .and_then(|end| parse(&file[..end]))
-        .or_else(|| parse(file))
+    let line = section[..at]
+        .strip_suffix(b"\n  ")
+        .map(|_| &section[at..])?;
+    let line = &line[..find(line, b"\n")?];
+    let text = format!("[DBOptions]\n{}", text_of_bytes(line));
+    Some(parse_db_options(&text).ok()??.wal_dir)
+}
+
+/// The directory of logs that the OPTIONS file at `path` records; `None` if it cannot be understood. It is in front of the
+/// families, and no more is read than that.
+fn wal_dir_of(fs: &dyn FileSystem, path: &Path) -> Option<String> {
+    let (bytes, is_front) = front(fs.open_sequential(path).ok()?).ok()?;
+    wal_dir_in_front(&bytes).or_else(|| {
+        // A file that was made by hand may have it elsewhere.
+        let whole = match is_front {
+            true => fs.read_all(path, OPTIONS_MAX).ok()?,
+            false => bytes,
+        };
+        Some(parse_db_options(&text_of_bytes(&whole)).ok()??.wal_dir)
+    })
 }
 
 /// Name of the newest OPTIONS file and the directory of logs that it records; `None` if there is none that can be
@@ -164,13 +213,8 @@ fn recorded_wal_dir(request: &OpenRequest) -> Result<Option<(String, PathBuf)>> 
         return Ok(None);
     };
     let name = filenames::options_file_name(number);
-    let Ok(bytes) = fs.read_all(&dir.join(&name), OPTIONS_MAX) else {
-        return Ok(None);
-    };
-    let Some(db) = recorded_db_options(&bytes) else {
-        return Ok(None);
-    };
-    Ok(Some(match db.wal_dir.as_str() {
+    let recorded = wal_dir_of(&**fs, &dir.join(&name));
+    Ok(recorded.map(|recorded| match recorded.as_str() {
         "" => (name, dir.clone()),
         other => (name, PathBuf::from(other)),
     }))
@@ -179,21 +223,40 @@ fn recorded_wal_dir(request: &OpenRequest) -> Result<Option<(String, PathBuf)>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use spanlith_env::{IoActivity, MemFs};
 
     /// An open reads no more than the options of the database, as far as they come first.
     #[test]
     fn families_need_not_be_understood_for_the_directory_of_logs() {
-        let wal_dir = |text: &str| recorded_db_options(text.as_bytes()).map(|db| db.wal_dir);
+        let fs = MemFs::new();
+        let path = Path::new("/OPTIONS-000007");
+        let wal_dir = |text: &str| {
+            let mut file = fs.create(path, IoActivity::Other).unwrap();
+            file.append(text.as_bytes()).unwrap();
+            file.close().unwrap();
+            wal_dir_of(&fs, path)
+        };
         let head = "[Version]\n  rocksdb_version=11.8.1\n  options_file_version=1.1\n";
-        let db = "[DBOptions]\n  wal_dir=/logs\n";
+        let db = "\n[DBOptions]\n  wal_dir=/lo\\#gs\n";
         let families = "\n[CFOptions \"default\"]\n  ttl=1\n";
+        // The title of the families crosses two reads.
+        let long = format!("#{}\n", "x".repeat((8 << 10) - head.len() - db.len() - 6));
         for text in [
+            format!("{head}{db}"),
             format!("{head}{db}{families}"),
+            format!("{head}{long}{db}{families}"),
             format!("{head}{db}{families}no statement\n[Nothing"),
             format!("{head}{families}{db}"),
+            format!("{head}\n[DBOptions]\nwal_dir = /lo\\#gs{families}"),
         ] {
-            assert_eq!(wal_dir(&text).as_deref(), Some("/logs"), "{text}");
+            assert_eq!(wal_dir(&text).as_deref(), Some("/lo#gs"), "{text}");
         }
+        let in_front = |text: String| wal_dir_in_front(text.as_bytes());
+        assert_eq!(in_front(format!("{head}{db}")).as_deref(), Some("/lo#gs"));
+        assert_eq!(
+            in_front(format!("{head}\n[DBOptions]\n  wal=1\n")).as_deref(),
+            Some("")
+        );
         assert_eq!(wal_dir(&format!("{head}{families}")), None);
         assert_eq!(wal_dir("no statement"), None);
     }
