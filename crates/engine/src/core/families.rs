@@ -253,7 +253,7 @@ impl<'a> FamilyChanges<'a> {
         let set = lsm.families.load().with(family.clone());
         let before = set.iter().count() - 1;
         lsm.families.replace(Arc::new(set));
-        lsm.install_superversion(&mut state, id);
+        lsm.publish_superversion(&mut state, id);
         drop(state);
         drop(manifest);
         drop(leader);
@@ -262,7 +262,9 @@ impl<'a> FamilyChanges<'a> {
         lsm.reporter
             .log()
             .info(format_args!("Created column family [{name}] (ID {id})"));
-        lsm.keep_times(false);
+        if family.settings().keeps_times() {
+            lsm.keep_times(false);
+        }
         lsm.start_age_timer();
         Ok(family)
     }

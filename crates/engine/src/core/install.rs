@@ -127,9 +127,7 @@ impl Lsm {
             kept.push((n.base, n.builder));
         }
         with_state(&mut state);
-        for id in changed {
-            self.install_superversion(&mut state, id);
-        }
+        self.install_superversions(&mut state, changed);
         drop(state);
         drop(manifest);
         drop(kept);
@@ -241,9 +239,26 @@ impl Lsm {
         Ok((next, records, sequence))
     }
 
-    /// Publishes a family's memtables and version to readers, and recomputes stalls and scores.
-    /// Nothing happens if the family was dropped.
+    /// Publishes a family's memtables and version to readers, recomputes stalls and scores, and queues the jobs that
+    /// this asks for. Nothing happens if the family was dropped.
     pub(crate) fn install_superversion(&self, state: &mut DbState, id: u32) {
+        self.install_superversions(state, [id]);
+    }
+
+    /// As [`Self::install_superversion`] for several families, whose jobs are looked for once.
+    pub(crate) fn install_superversions(
+        &self,
+        state: &mut DbState,
+        ids: impl IntoIterator<Item = u32>,
+    ) {
+        for id in ids {
+            self.publish_superversion(state, id);
+        }
+        self.schedule(state);
+    }
+
+    /// As [`Self::install_superversion`] for a family that asks for no job, as a new one, or whose jobs the caller queues.
+    pub(crate) fn publish_superversion(&self, state: &mut DbState, id: u32) {
         let is_ingesting = state.jobs.is_ingesting();
         let Some(f) = state.family_mut(id) else {
             return;
@@ -277,7 +292,6 @@ impl Lsm {
             asks_in_turn: asks_in_turn(&f.family.cache, &f.settings),
         }));
         self.recompute(state, id);
-        self.schedule(state);
     }
 
     /// Scores and stall condition of the installed version.

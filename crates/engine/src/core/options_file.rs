@@ -8,10 +8,10 @@
 //! A file that is half comments is written anew.
 
 use super::state::rank;
-use super::{Catalog, Components, Families, Lsm};
+use super::{Catalog, Components, Families, FamilySet, Lsm};
 use crate::info_log::InfoLog;
 use crate::options::sidecar::SIDECAR_FILE;
-use crate::options::{DbOptions, FamilyText, OwnCfOptions, Sidecar, options_file_head};
+use crate::options::{DbOptions, FamilyText, Sidecar, options_file_head};
 use crate::version::{FileKind, filenames, parse_file_name};
 use spanlith_base::byte_text::bytes_of_text;
 use spanlith_base::sync::{ArcCell, Mutex};
@@ -105,7 +105,7 @@ impl<'a> OptionsWriter<'a> {
                 .join(filenames::options_file_name(number)),
         )?;
         self.components.dirs.sync(&self.components.dir)?;
-        self.write_sidecar(&filenames::options_file_name(number))?;
+        self.write_sidecar(&filenames::options_file_name(number), &families, &new)?;
         written.add(number, new);
         self.delete_old_options(&mut written);
         Ok(())
@@ -167,21 +167,22 @@ impl<'a> OptionsWriter<'a> {
 
     /// Writes the options that RocksDB does not have, if they are not at their defaults or a file says
     /// otherwise. Requires: the turn of OPTIONS files.
-    fn write_sidecar(&self, options_file: &str) -> Result<()> {
+    fn write_sidecar(
+        &self,
+        options_file: &str,
+        families: &FamilySet,
+        content: &Content,
+    ) -> Result<()> {
         let (env, dir) = (&self.components.env, &self.components.dir);
-        let families = self.families.load_full();
-        let plain = OwnCfOptions::default();
-        let families = families.iter().filter_map(|f| {
-            let settings = f.settings();
-            let own = &settings.options.own;
-            (*own != plain).then(|| (f.name.clone(), own.clone()))
-        });
+        let texts = families.iter().zip(&content.families);
+        let others = texts.filter(|(_, (_, text))| !text.is_plain);
+        let others = others.map(|(f, _)| (f.name.clone(), f.settings().options.own.clone()));
         let own = &self.options.load().own;
-        let mut new = Sidecar::new(&self.components.db_id, options_file, own, families);
+        let mut new = Sidecar::new(&self.components.db_id, options_file, own, others);
         let own_dir = env.fs.absolute(dir);
-        for f in self.families.load_full().iter() {
+        for f in families.iter() {
             // Most families have all tables there, under the same name.
-            if f.cache.paths.users().all(|d| d == dir) {
+            if f.cache.paths.users().all(|d| d.as_os_str() == dir) {
                 continue;
             }
             let dirs: Vec<_> = f.cache.paths.users().map(|d| env.fs.absolute(d)).collect();

@@ -182,3 +182,10 @@ impl KeptTimes {
 fn span_of(settings: &FamilySettings) -> u64 {
     settings.options.kept_time_seconds()
 }
+
+impl FamilySettings {
+    /// Returns whether the family asks for times.
+    pub(crate) fn keeps_times(&self) -> bool {
+        span_of(self) > 0
+    }
+}

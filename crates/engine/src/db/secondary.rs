@@ -127,7 +127,7 @@ fn adopt(lsm: &Lsm, newer: &Lsm) {
     let mut replaced = Vec::new();
     let mut state = lsm.state.lock();
     let ids: Vec<u32> = state.families.keys().copied().collect();
-    for id in ids {
+    for &id in &ids {
         let (Some(family), Some(found)) = (state.family_mut(id), families.remove(&id)) else {
             continue;
         };
@@ -137,8 +137,8 @@ fn adopt(lsm: &Lsm, newer: &Lsm) {
             std::mem::replace(&mut family.imm, found.imm),
             std::mem::replace(&mut family.version, found.version),
         ));
-        lsm.install_superversion(&mut state, id);
     }
+    lsm.install_superversions(&mut state, ids);
     drop(state);
     // Memtables and files are freed without the lock.
     drop(replaced);

@@ -28,7 +28,7 @@
 use super::order;
 use super::table::OptionTable;
 use super::text::{is_unknown, not_recognized, set_cf_option, set_db_option};
-use super::{BlockBasedTableOptions, CfOptions, DbOptions, table_factory};
+use super::{BlockBasedTableOptions, CfOptions, DbOptions, OwnCfOptions, table_factory};
 use spanlith_base::{Error, Result};
 
 /// The version our files claim: their names are those of this RocksDB.
@@ -111,6 +111,8 @@ pub(crate) struct FamilyText {
     table: String,
     /// Names are among these that RocksDB 11.8 does not have.
     pub(crate) is_newer: bool,
+    /// Options that RocksDB does not have are at their defaults; no OPTIONS file says them.
+    pub(crate) is_plain: bool,
 }
 
 impl FamilyText {
@@ -134,6 +136,7 @@ impl FamilyText {
             factory: factory.to_string(),
             table: of_table,
             is_newer: cf.uses_newer() || table.uses_newer(),
+            is_plain: cf.own == OwnCfOptions::default(),
         }
     }
 

@@ -454,6 +454,7 @@ fn describe_recovery(lsm: &Lsm, manifest: u64, recovered: &Recovered) {
 /// Serves what was replayed from memory: an open for reading writes no tables.
 fn keep_replayed(lsm: &Lsm, replayed: Replayed) {
     let mut state = lsm.state.lock();
+    let ids: Vec<u32> = replayed.families.keys().copied().collect();
     for (id, recovering) in replayed.families {
         let Some(f) = state.family_mut(id) else {
             continue;
@@ -467,8 +468,8 @@ fn keep_replayed(lsm: &Lsm, replayed: Replayed) {
                 newest_timestamp: Arc::default(),
             });
         }
-        lsm.install_superversion(&mut state, id);
     }
+    lsm.install_superversions(&mut state, ids);
 }
 
 /// Keeps tables open that the same database had open before: their files may be gone by now.
@@ -519,7 +520,5 @@ fn start_work(lsm: &Lsm) {
     let mut state = lsm.state.lock();
     state.life.start();
     let ids: Vec<u32> = state.families.keys().copied().collect();
-    for id in ids {
-        lsm.install_superversion(&mut state, id);
-    }
+    lsm.install_superversions(&mut state, ids);
 }

@@ -70,8 +70,9 @@ impl LeaderState {
             });
             let since = std::mem::replace(&mut f.mem_since, last_sequence);
             self.untold.extend(lsm.note_sealed(f, since));
-            lsm.install_superversion(&mut state, id);
+            lsm.publish_superversion(&mut state, id);
         }
+        lsm.schedule(&mut state);
         // Families without anything in memory need no log before this one.
         for f in state.families.values_mut().filter(|f| f.is_idle()) {
             f.log_number = f.log_number.max(next_log);
