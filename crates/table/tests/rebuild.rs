@@ -359,7 +359,7 @@ fn filters_are_rebuilt_byte_for_byte() {
         for (key, _) in expected(contents) {
             builder.add(spanlith_base::keys::user_key(&key));
         }
-        let filter = builder.finish();
+        let filter = builder.finish().to_vec();
         assert_eq!(filter.len(), len + 5, "{table}");
         let file = fixture(table);
         let found = file.windows(filter.len()).any(|part| part == filter);

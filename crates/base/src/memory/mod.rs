@@ -6,6 +6,7 @@
 //!   slab     slots of equal size in regions: what the bytes of cached blocks lie in
 //!   ahead    a thread that tries huge pages while they may be slow
 //!   huge     whether the next region is asked for as a huge page
+//!   scratch  vectors of jobs
 //!   held     bytes in a vector or in a slot
 //!   fork     locks that a child of the process finds free
 //!   prefetch lines asked for before they are read or written
@@ -28,6 +29,7 @@ mod huge;
 mod prefetch;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod region;
+mod scratch;
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod slab;
 
@@ -41,3 +43,4 @@ use absent as slab;
 pub use held::HeldBytes;
 pub use prefetch::{prefetch, prefetch_to_write};
 pub use region::{REGION_BYTES, Region, tend_spare};
+pub use scratch::Scratch;

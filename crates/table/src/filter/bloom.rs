@@ -11,6 +11,7 @@ use super::balance::{FilterBalance, Lengths};
 use super::hash::hash64;
 use super::probe::{line_of, prefetch};
 use super::rate::{cache_local, millibits, probes_for};
+use spanlith_base::memory::Scratch;
 
 const MULTIPLIER: u32 = 0x9e37_79b9;
 /// Keys between asking for a line and setting bits in it.
@@ -59,7 +60,11 @@ impl Lengths for Over {
 
 /// The filter over `hashes`. With a balance its length is made to fit, and the probes follow the length
 /// instead of the wanted bits per key.
-pub(super) fn build(hashes: &[u64], millibits: u64, balance: Option<&FilterBalance>) -> Vec<u8> {
+pub(super) fn build(
+    hashes: &[u64],
+    millibits: u64,
+    balance: Option<&FilterBalance>,
+) -> Scratch<u8> {
     let n = hashes.len() as u64;
     let mut len = len_for(n, millibits);
     let mut probes = probes_for(millibits);
@@ -68,7 +73,7 @@ pub(super) fn build(hashes: &[u64], millibits: u64, balance: Option<&FilterBalan
         probes = probes_of(n, len);
     }
     let len = len as usize;
-    let mut out = vec![0; len + 5];
+    let mut out = Scratch::filled(0, len + 5);
     let lines = (len / 64) as u32;
     for (i, &hash) in hashes.iter().enumerate() {
         if let Some(&later) = hashes.get(i + PREFETCH_DISTANCE) {
@@ -97,7 +102,7 @@ pub struct FilterBuilder {
     millibits: u64,
     /// Make the length fit.
     balance: Option<FilterBalance>,
-    hashes: Vec<u64>,
+    hashes: Scratch<u64>,
 }
 
 impl FilterBuilder {
@@ -108,7 +113,7 @@ impl FilterBuilder {
         Self {
             millibits,
             balance,
-            hashes: Vec::new(),
+            hashes: Scratch::default(),
         }
     }
 
@@ -137,7 +142,7 @@ impl FilterBuilder {
     }
 
     /// The filter's block.
-    pub fn finish(&self) -> Vec<u8> {
+    pub fn finish(&self) -> Scratch<u8> {
         build(&self.hashes, self.millibits, self.balance.as_ref())
     }
 }
@@ -153,7 +158,7 @@ mod tests {
         b.add(b"a");
         b.add(b"a");
         assert_eq!(b.len(), 1);
-        let f = b.finish();
+        let f = b.finish().to_vec();
         assert_eq!(f.len(), 69);
         assert_eq!(f[64..], [0xff, 0, 6, 0, 0]);
         let set: Vec<usize> = (0..512).filter(|i| f[i / 8] >> (i % 8) & 1 == 1).collect();
@@ -167,7 +172,7 @@ mod tests {
             for i in 0..5000u32 {
                 b.add(&i.to_be_bytes());
             }
-            let f = Filter::parse(b.finish());
+            let f = Filter::parse(b.finish().to_vec());
             assert!(
                 (0..5000u32).all(|i| f.may_match(&i.to_be_bytes())),
                 "{bits} bits"

@@ -153,7 +153,7 @@ impl FilterPolicy {
 
     /// The filter over entries with these hashes, in the order they were added.
     pub fn build(&self, hashes: &[u64]) -> Vec<u8> {
-        let bloom = || bloom::build(hashes, self.millibits, self.balance());
+        let bloom = || bloom::build(hashes, self.millibits, self.balance()).to_vec();
         let Some(&first) = hashes.first() else {
             return Vec::new();
         };

@@ -11,6 +11,7 @@ use super::{FilterBuilder, FilterPolicy};
 use crate::index::{IndexBuilder, IndexType};
 use crate::options::BuilderOptions;
 use spanlith_base::keys::TAG_LEN;
+use spanlith_base::memory::Scratch;
 use spanlith_base::{Error, Result, SliceTransform};
 
 /// A finished partition.
@@ -26,7 +27,7 @@ pub(crate) enum Finished {
     /// Nothing was added.
     Nothing,
     /// One filter over the table.
-    Full(Vec<u8>),
+    Full(Scratch<u8>),
     /// Partitions in order.
     Partitioned(Vec<FilterPartition>),
 }
@@ -239,12 +240,11 @@ impl General {
         self.end_partition(index);
         let finished = match self.partitions {
             None if self.entries.len() == 0 => Finished::Nothing,
-            None => Finished::Full(build(
-                &self.policy,
-                &self.entries,
-                self.verify,
-                &mut self.is_damaged,
-            )),
+            None => {
+                let (policy, entries) = (&self.policy, &self.entries);
+                let contents = build(policy, entries, self.verify, &mut self.is_damaged);
+                Finished::Full(contents[..].into())
+            }
             Some(partitions) if partitions.done.is_empty() => Finished::Nothing,
             Some(partitions) => Finished::Partitioned(partitions.done),
         };
