@@ -26,6 +26,7 @@ use spanlith_base::memory::{REGION_BYTES, Region};
 use spanlith_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
 
 /// Alignment of every allocation, in bytes. The first one in a block has that of a cache line, so
 /// an arena that serves multiples of 64 bytes only keeps them aligned to lines.
@@ -42,10 +43,15 @@ const HUGE_FROM_BYTES: usize = 1 << 20;
 /// Pages of a region are asked for in steps of so many bytes, two of them before anybody writes.
 const STEP_BYTES: usize = 16 << 10;
 
+/// Smallest block that is a part of a region: the allocator would map it, and keep its like from then on.
+const PART_FROM_BYTES: usize = 128 << 10;
+
 /// Where a block's memory came from.
 enum Source {
     Allocator,
     Region(Region),
+    /// From here on in a region whose owners are the blocks in it.
+    Part(Arc<Region>, u32),
 }
 
 /// Header of a block, apart from its memory so that the hot counter has its own line.
@@ -99,7 +105,8 @@ impl Arena {
         } else {
             block_size.max(FIRST_BLOCK_BYTES).next_multiple_of(ALIGN)
         };
-        let first = Block::new(FIRST_BLOCK_BYTES.min(block_size_max), null_mut());
+        let size = FIRST_BLOCK_BYTES.min(block_size_max);
+        let first = Block::new(size, null_mut(), Source::Allocator);
         let reserved = Block::footprint(first);
         Self {
             current: AtomicPtr::new(first),
@@ -135,7 +142,8 @@ impl Arena {
             let next_size = (size * 2)
                 .max(bytes.next_power_of_two())
                 .min(self.block_size_max);
-            let block = Block::new(next_size, current);
+            let source = self.source(next_size, current);
+            let block = Block::new(next_size, current, source);
             let at = Block::take(block, bytes).expect("a new block holds the allocation");
             // Release pairs with the Acquire loads of `current`: whoever sees the block sees its
             // header.
@@ -163,8 +171,34 @@ impl Arena {
         }
     }
 
+    /// Where the memory of the next block comes from: the blocks before the first whole region share one, so that
+    /// they leave as little to the allocator as those after them.
+    fn source(&self, size: usize, previous: *mut Block) -> Source {
+        if size == REGION_BYTES {
+            return whole_region();
+        }
+        if self.block_size_max != REGION_BYTES || size < PART_FROM_BYTES {
+            return Source::Allocator;
+        }
+        // SAFETY: Published blocks live as long as the arena.
+        let previous = unsafe { &*previous };
+        if let Source::Part(region, at) = &previous.source {
+            let at = *at as usize + previous.size;
+            if at + size <= REGION_BYTES {
+                return Source::Part(region.clone(), at as u32);
+            }
+        }
+        Region::partial().map_or(Source::Allocator, |region| {
+            Source::Part(Arc::new(region), 0)
+        })
+    }
+
     fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
-        let block = Block::new(bytes, null_mut());
+        let source = match bytes == REGION_BYTES {
+            true => whole_region(),
+            false => Source::Allocator,
+        };
+        let block = Block::new(bytes, null_mut(), source);
         let at = Block::take(block, bytes).expect("a new block holds the allocation");
         self.reserved
             .fetch_add(Block::footprint(block), Ordering::Relaxed);
@@ -222,11 +256,11 @@ impl Drop for Arena {
 }
 
 impl Block {
-    fn new(size: usize, previous: *mut Block) -> *mut Block {
-        let (base, source) = obtain(size);
+    fn new(size: usize, previous: *mut Block, source: Source) -> *mut Block {
+        let base = obtain(size, &source);
         let lacks_pages = match &source {
             Source::Region(region) => region.lacks_pages(),
-            Source::Allocator => false,
+            Source::Allocator | Source::Part(..) => false,
         };
         let block = Block {
             used: AtomicUsize::new(0),
@@ -293,17 +327,22 @@ fn layout(size: usize) -> Layout {
     Layout::from_size_align(size, 64).expect("a block is smaller than the address space")
 }
 
-fn obtain(size: usize) -> (NonNull<u8>, Source) {
-    if size == REGION_BYTES
-        && let Some(region) = Region::whole()
-    {
-        return (region.base(), Source::Region(region));
-    }
-    // SAFETY: The size is not zero: blocks have at least FIRST_BLOCK_BYTES or one allocation.
-    let base = unsafe { alloc(layout(size)) };
-    match NonNull::new(base) {
-        Some(base) => (base, Source::Allocator),
-        None => handle_alloc_error(layout(size)),
+/// A region, or what the allocator has.
+fn whole_region() -> Source {
+    Region::whole().map_or(Source::Allocator, Source::Region)
+}
+
+/// Memory for a block of that size.
+fn obtain(size: usize, source: &Source) -> NonNull<u8> {
+    match source {
+        Source::Region(region) => region.base(),
+        // SAFETY: `Arena::source` has found the part inside the region.
+        Source::Part(region, at) => unsafe { region.base().add(*at as usize) },
+        Source::Allocator => {
+            // SAFETY: The size is not zero: blocks have at least FIRST_BLOCK_BYTES or one allocation.
+            let base = unsafe { alloc(layout(size)) };
+            NonNull::new(base).unwrap_or_else(|| handle_alloc_error(layout(size)))
+        }
     }
 }
 
@@ -314,6 +353,7 @@ unsafe fn release(base: NonNull<u8>, size: usize, source: Source) {
         // SAFETY: Allocated by `obtain` with this layout.
         Source::Allocator => unsafe { dealloc(base.as_ptr(), layout(size)) },
         Source::Region(region) => drop(region),
+        Source::Part(region, _) => drop(region),
     }
 }
 

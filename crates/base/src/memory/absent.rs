@@ -15,6 +15,11 @@ impl Region {
         None
     }
 
+    /// None.
+    pub fn partial() -> Option<Self> {
+        None
+    }
+
     /// None will be.
     pub fn expect_whole() {}
 

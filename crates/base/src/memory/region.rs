@@ -1,8 +1,9 @@
 //! Regions: two mebibytes on their natural boundary, from the system or from those kept.
 //!
-//! A region that was asked for whole and is given back stays mapped for the next taker, up to
+//! A region that was asked for whole and is given back while others are taken stays mapped for the next taker, up to
 //! [`KEPT_MAX`]: whoever takes it finds its pages there, without a fault and without their being
-//! cleared. When nobody takes any for a while, the system is first told that it may take the pages of kept
+//! cleared. One that comes back when nobody fills a memtable, and a cache has taken regions since, goes to
+//! the system at once. When nobody takes any for a while, the system is first told that it may take the pages of kept
 //! regions when it needs them (`MADV_FREE`), so that they do not add to what a limit on memory has to hold,
 //! and then given them ([`tend_spare`]).
 //!
@@ -19,6 +20,9 @@ use std::time::{Duration, Instant};
 pub const REGION_BYTES: usize = 2 << 20;
 /// Whole regions kept at most: the size of an ordinary memtable.
 const KEPT_MAX: usize = 32;
+/// So long after somebody took a whole one more are expected to be taken: a memtable that is filled so slowly that its
+/// next region comes later gains nothing by one that is there.
+const FILLING: Duration = Duration::from_millis(200);
 /// Regions without pages that are mapped at once.
 const CHUNK: usize = 8;
 /// Other regions kept at most: enough that one who takes and gives back in turn asks the system rarely.
@@ -55,6 +59,20 @@ pub(super) struct Kept {
     huge: Huge,
     /// When a region was taken last.
     taken: Option<Instant>,
+    /// Since then others were taken for a cache.
+    is_cache_filling: bool,
+}
+
+impl Kept {
+    /// Returns whether a memtable is being filled, so that whole regions will be taken.
+    fn is_filling(&self) -> bool {
+        self.taken.is_some_and(|at| at.elapsed() < FILLING)
+    }
+
+    /// Returns whether a whole region that comes back is kept: not if readers have followed writers.
+    fn expects_whole(&self) -> bool {
+        self.is_filling() || !self.is_cache_filling
+    }
 }
 
 /// A leaf: nothing is locked while it is held.
@@ -64,6 +82,7 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept {
     bare: Vec::new(),
     huge: Huge::new(),
     taken: None,
+    is_cache_filling: false,
 });
 
 impl Region {
@@ -73,6 +92,7 @@ impl Region {
         let now = Instant::now();
         let (kept, way) = with(|kept| {
             kept.taken = Some(now);
+            kept.is_cache_filling = false;
             match kept.whole.pop() {
                 Some(region) => (Some(region), Way::Single),
                 None => (None, kept.huge.next()),
@@ -139,7 +159,20 @@ impl Region {
     /// A region that is filled bit by bit: one that is there already, else one whose pages come as they
     /// are asked for ([`Self::populate`]). `None` if the system refuses.
     pub(super) fn gradual() -> Option<Self> {
-        with(|kept| kept.plain.pop().or_else(|| kept.whole.pop())).or_else(map)
+        with(|kept| {
+            kept.is_cache_filling = true;
+            kept.plain.pop().or_else(|| kept.whole.pop())
+        })
+        .or_else(map)
+    }
+
+    /// The same for who fills a part of one: whole ones are left to the memtable that is being filled, if one is.
+    pub fn partial() -> Option<Self> {
+        with(|kept| match kept.plain.pop() {
+            None if !kept.is_filling() => kept.whole.pop(),
+            plain => plain,
+        })
+        .or_else(map)
     }
 
     /// Where it begins.
@@ -217,12 +250,13 @@ impl Drop for Region {
             is_offered: false,
         };
         let surplus = with(|kept| {
+            let is_wanted = !mine.is_whole || kept.expects_whole();
             let (list, most) = if mine.is_whole {
                 (&mut kept.whole, KEPT_MAX)
             } else {
                 (&mut kept.plain, PLAIN_KEPT_MAX)
             };
-            if list.len() < most {
+            if list.len() < most && is_wanted {
                 list.push(mine);
                 return None;
             }
@@ -410,6 +444,32 @@ mod tests {
         while !tend_spare(HOUR, Duration::from_millis(1)) {
             assert!(begin.elapsed() < Duration::from_secs(60));
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn a_region_that_comes_back_while_a_cache_fills_and_no_memtable_does_is_not_kept() {
+        let long_ago = Instant::now().checked_sub(2 * FILLING);
+        for (taken, is_cache_filling, is_kept) in [
+            (Some(Instant::now()), false, true),
+            (Some(Instant::now()), true, true),
+            (long_ago, false, true),
+            (long_ago, true, false),
+            (None, true, false),
+        ] {
+            let kept = Kept {
+                whole: Vec::new(),
+                plain: Vec::new(),
+                bare: Vec::new(),
+                huge: Huge::new(),
+                taken,
+                is_cache_filling,
+            };
+            assert_eq!(
+                kept.expects_whole(),
+                is_kept,
+                "{taken:?} {is_cache_filling}"
+            );
         }
     }
 
