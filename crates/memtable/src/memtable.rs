@@ -477,7 +477,8 @@ impl MemTable {
 
     /// Returns whether it is time to seal and flush, by RocksDB's rule: memory is allowed to pass
     /// `write_buffer_size` by less than 0.6 blocks, and a last block that is within that limit is
-    /// filled to three quarters first. Also with as many range tombstones as are allowed, and if a reader has
+    /// filled to three quarters first. Blocks of 2 MiB that stand for smaller ones count as far as they are used
+    /// if there are many. Also with as many range tombstones as are allowed, and if a reader has
     /// marked it.
     #[inline]
     pub fn should_flush(&self, write_buffer_size: usize) -> bool {
@@ -515,9 +516,15 @@ impl MemTable {
     }
 }
 
+/// A write buffer of so many blocks of 2 MiB is filled to its end: what is not used of the last blocks is little beside it.
+const LARGE_BLOCKS: usize = 32;
+
 /// The rule of [`MemTable::should_flush`], in bytes.
 fn is_full(arena: &ArenaUsage, block: usize, write_buffer_size: usize) -> bool {
     let limit = write_buffer_size.saturating_add(block / 5 * 3);
+    if arena.last_block > block && write_buffer_size / LARGE_BLOCKS >= arena.last_block {
+        return arena.allocated.saturating_sub(arena.unused) > limit;
+    }
     if arena.allocated.saturating_add(block) < limit {
         return false;
     }

@@ -267,6 +267,23 @@ fn the_full_rule_is_met_close_to_the_write_buffer_size() {
     }
 }
 
+/// Its last block of 2 MiB is not counted before it is used: the memtable holds what the write buffer says.
+#[test]
+fn a_memtable_of_ordinary_size_is_filled_to_the_write_buffer_size() {
+    const WRITE_BUFFER: usize = 64 << 20;
+    const BLOCK: usize = 1 << 20;
+    let table = MemTable::new(Comparator::Bytewise, BLOCK);
+    let mut entries = 0u64;
+    while !table.should_flush(WRITE_BUFFER) {
+        entries += 1;
+        let key = entries.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        table.add(entries, ValueType::Value, &key, &[0; 100]);
+    }
+    let used = table.used_bytes();
+    let bounds = WRITE_BUFFER..WRITE_BUFFER + BLOCK;
+    assert!(bounds.contains(&used), "{entries} entries, {used} bytes");
+}
+
 #[test]
 fn many_threads_insert_while_others_read() {
     let seed = seed();
