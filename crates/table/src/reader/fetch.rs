@@ -19,6 +19,10 @@ use spanlith_env::{IoDirection, IoPriority, RateLimiter, ReadRequest};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bytes of an entry of the cache beside its block: the place in the cache's table, of which up to half are free,
+/// the counts of its owners, and what the allocator adds. RocksDB charges as much for its handle (`kFullChargeCacheMetadata`).
+const ENTRY_BYTES: usize = 160;
+
 impl TableReader {
     /// Where the table is.
     pub fn path(&self) -> &Path {
@@ -253,7 +257,7 @@ impl TableReader {
             Some(cache) => cache.insert_read_at(
                 self.cache_key(handle),
                 block.clone(),
-                block.memory_usage(),
+                block.memory_usage() + ENTRY_BYTES,
                 priority,
                 block.bytes().as_ptr(),
             ),
