@@ -200,6 +200,16 @@ impl<V: Send + Sync + 'static> Cache<V> {
         result
     }
 
+    /// Adds a value that nobody holds where it costs nobody else anything: in room that is free, or that other values have
+    /// which came in this way and were not used since. Without such room, or if the key has a value, it is dropped.
+    pub fn insert_spare(&self, key: CacheKey, value: Arc<V>, charge: usize) {
+        let (shard, hash) = self.shard(&key);
+        let mut gone = Gone::new();
+        // The guard is a temporary of this statement, so `gone` is dropped after it.
+        (shard.lock()).insert_spare((hash, key), value, charge, &mut gone);
+        drop(gone);
+    }
+
     /// Removes the entry of `key`, if any. Holders of the value keep it.
     pub fn erase(&self, key: &CacheKey) {
         let (shard, hash) = self.shard(key);

@@ -7,6 +7,9 @@
 //! which holds up to half the capacity; what it pushes out becomes the newest of the other, whose
 //! oldest entry leaves first. A pinned entry met there is in use, so it counts as new.
 //!
+//! *Spare room*: some entries take only what nobody else uses (a third chain, or a mark). They push out none but their like,
+//! leave before all others (with the clock: when the hand meets them), and count as ordinary ones once they were hit.
+//!
 //! Invariant: K1, restored by every operation that changes the shard or finds it too full. Values
 //! that leave are handed to the caller, to be dropped outside the lock.
 //!
@@ -24,6 +27,10 @@ const CREDIT_MAX: u8 = 3;
 /// LRU lists.
 const ORDINARY: u8 = 0;
 const PROTECTED: u8 = 1;
+/// The list, and with the clock the mark, of entries in spare room.
+const SPARE: u8 = 2;
+/// Clock: slots that are looked at for an entry in spare room that may go.
+const SPARE_SEEN: usize = 32;
 
 /// Values that left a shard. One is the common number, and needs no allocation.
 pub(crate) struct Gone<V> {
@@ -57,6 +64,8 @@ pub(crate) struct Shard<V> {
     usage: usize,
     /// Clock: slot the hand points at.
     hand: usize,
+    /// Clock: where entries in spare room were looked for last.
+    spare_hand: usize,
     /// Lookups to let pass before looking for entries that are not pinned any more: as many as the
     /// last vain search visited, so that such searches cost a lookup a constant.
     patience: usize,
@@ -82,6 +91,7 @@ impl<V> Shard<V> {
             capacity,
             usage: 0,
             hand: 0,
+            spare_hand: 0,
             patience: 0,
             hits: 0,
             misses: 0,
@@ -215,6 +225,60 @@ impl<V> Shard<V> {
         Ok(())
     }
 
+    /// Adds an entry that nobody holds to room that is free or that others of its kind take; drops it if there is none, or
+    /// if the key has an entry.
+    pub(crate) fn insert_spare(
+        &mut self,
+        (hash, key): (u32, CacheKey),
+        value: Arc<V>,
+        charge: usize,
+        gone: &mut Gone<V>,
+    ) {
+        let is_new = charge <= self.capacity && self.table.find(hash, &key).is_none();
+        if !is_new || !self.make_spare_room(charge, gone) {
+            return gone.push(Some(value));
+        }
+        let at = self.table.add(hash, key, value, charge);
+        self.usage += charge;
+        match self.policy {
+            Policy::Clock => self.table.slot_mut(at).list = SPARE,
+            Policy::Lru => self.table.link_newest(at, SPARE),
+        }
+    }
+
+    /// As [`Self::make_room`], at the cost of entries in spare room only.
+    fn make_spare_room(&mut self, charge: usize, gone: &mut Gone<V>) -> bool {
+        while self.usage.saturating_add(charge) > self.capacity {
+            let victim = match self.policy {
+                Policy::Clock => self.clock_spare_victim(),
+                Policy::Lru => self.oldest_unpinned(SPARE),
+            };
+            match victim {
+                Some(at) => self.remove(at, gone),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// An entry in spare room that nobody used, among the next few slots.
+    fn clock_spare_victim(&mut self) -> Option<usize> {
+        let places = self.table.capacity();
+        for _ in 0..SPARE_SEEN.min(places) {
+            if self.spare_hand >= places {
+                self.spare_hand = 0;
+            }
+            let at = self.spare_hand;
+            let slot = self.table.slot(at);
+            let is_spare = slot.value.is_some() && slot.list == SPARE && slot.credit == 0;
+            if is_spare && !slot.is_pinned() {
+                return Some(at);
+            }
+            self.spare_hand += 1;
+        }
+        None
+    }
+
     pub(crate) fn erase(&mut self, hash: u32, key: &CacheKey, gone: &mut Gone<V>) {
         if let Some(at) = self.table.find(hash, key) {
             self.remove(at, gone);
@@ -285,24 +349,30 @@ impl<V> Shard<V> {
         None
     }
 
-    /// Oldest entry that is not pinned, first of the ordinary list, then of the protected one.
+    /// Oldest entry that is not pinned, first of those in spare room, then of the ordinary list, last of the protected one.
     fn lru_victim(&mut self) -> Option<usize> {
-        for list in [ORDINARY, PROTECTED] {
-            let mut at = self.table.lists[list as usize].oldest;
-            let last = self.table.lists[list as usize].newest;
-            while at != NONE {
-                let next = if at == last {
-                    NONE
-                } else {
-                    self.table.newer(at)
-                };
-                if !self.table.slot(at as usize).is_pinned() {
-                    return Some(at as usize);
-                }
-                self.table.unlink(at as usize);
-                self.table.link_newest(at as usize, list);
-                at = next;
+        let lists = [SPARE, ORDINARY, PROTECTED];
+        lists
+            .into_iter()
+            .find_map(|list| self.oldest_unpinned(list))
+    }
+
+    /// Oldest entry of a list that is not pinned. Those before it become its newest: they are in use.
+    fn oldest_unpinned(&mut self, list: u8) -> Option<usize> {
+        let mut at = self.table.lists[list as usize].oldest;
+        let last = self.table.lists[list as usize].newest;
+        while at != NONE {
+            let next = if at == last {
+                NONE
+            } else {
+                self.table.newer(at)
+            };
+            if !self.table.slot(at as usize).is_pinned() {
+                return Some(at as usize);
             }
+            self.table.unlink(at as usize);
+            self.table.link_newest(at as usize, list);
+            at = next;
         }
         None
     }

@@ -2,7 +2,7 @@
 //!
 //! Removal shifts later slots of the run back, so there are no tombstones; a slot's index therefore
 //! holds only until the next removal or growth. Slots of the LRU policy are chained by index into
-//! two lists, and the table keeps the chains right when it moves a slot.
+//! three lists, and the table keeps the chains right when it moves a slot.
 //!
 //! Threads: none; the shard's lock guards it.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Lists a slot can be in.
-pub(crate) const LISTS: usize = 2;
+pub(crate) const LISTS: usize = 3;
 
 /// An entry, or an empty place (`value` is none).
 #[repr(align(64))]
@@ -29,7 +29,7 @@ pub(crate) struct Slot<V> {
     older: u32,
     /// Neighbour towards the newest slot of the list.
     newer: u32,
-    /// The list the slot is in. LRU only.
+    /// The list the slot is in. LRU; of the clock only whether the entry took spare room.
     pub(crate) list: u8,
     /// Clock: rounds of the hand the entry survives. LRU: whether it belongs to the first list.
     pub(crate) credit: u8,

@@ -285,6 +285,55 @@ fn high_priority_outlives_low_priority() {
 }
 
 #[test]
+fn spare_room_costs_nobody_anything() {
+    for policy in POLICIES {
+        let cache = one_shard(1_000, policy);
+        for n in 0..50 {
+            put(&cache, n, 10);
+        }
+        let has = |n| cache.lookup(&key(n)).is_some();
+        let spare = |n| cache.insert_spare(key(n), Arc::new(n), 10);
+        (100..400).for_each(spare);
+        assert!(
+            (0..50).all(has),
+            "{policy:?}: they push out none but their like"
+        );
+        let kept: Vec<usize> = (100..400).filter(|&n| has(n)).collect();
+        assert_eq!((kept.len(), cache.usage()), (50, 1_000), "{policy:?}");
+        if policy == Policy::Lru {
+            assert_eq!(kept, (350..400).collect::<Vec<_>>(), "the newest stay");
+        }
+        // An entry is not replaced, and one that can never fit is dropped.
+        cache.insert_spare(key(3), Arc::new(99), 10);
+        assert_eq!(cache.lookup(&key(3)).as_deref(), Some(&3));
+        cache.insert_spare(key(500), Arc::new(500), 1_001);
+        assert!(!has(500) && cache.usage() == 1_000, "{policy:?}");
+    }
+}
+
+#[test]
+fn what_took_spare_room_and_was_not_used_leaves_before_all_others() {
+    for policy in POLICIES {
+        let cache = one_shard(1_000, policy);
+        (0..50).for_each(|n| put(&cache, n, 10));
+        (100..150).for_each(|n| cache.insert_spare(key(n), Arc::new(n), 10));
+        assert_eq!(cache.len(), 100);
+        (200..250).for_each(|n| put(&cache, n, 10));
+        let left = |mut all: std::ops::Range<usize>| all.all(|n| cache.lookup(&key(n)).is_some());
+        assert_eq!(cache.usage(), 1_000, "{policy:?}");
+        if policy == Policy::Lru {
+            assert!(left(0..50) && left(200..250));
+            assert!(!left(100..101));
+        }
+        // None is left: nothing goes for what would take spare room.
+        let before = cache.len();
+        cache.insert_spare(key(300), Arc::new(300), 10);
+        assert!(policy != Policy::Lru || !left(300..301));
+        assert_eq!((cache.len(), cache.usage()), (before, 1_000), "{policy:?}");
+    }
+}
+
+#[test]
 fn the_least_recently_used_entry_leaves_first() {
     let cache = one_shard(100, Policy::Lru);
     for n in 0..10 {

@@ -29,17 +29,29 @@ impl HeldBytes {
     /// Moves the bytes to memory that is cheap to take and give back, if their number allows it: for
     /// bytes that stay for long, such as those of a cache. Costs a copy.
     pub fn settle(&mut self) {
-        if self.slot().is_some() {
-            return;
+        if self.slot().is_none()
+            && let Some(settled) = Self::in_slot(self)
+        {
+            *self = settled;
         }
-        let Some(slot) = slab::allocate(self.len) else {
-            return;
-        };
-        let (at, len) = (slot.at, self.len);
-        // SAFETY: The slot has at least `len` bytes, is nobody else's, and lies elsewhere than the vector.
-        unsafe { at.as_ptr().copy_from_nonoverlapping(self.at.as_ptr(), len) };
-        let capacity = SLOT | usize::from(slot.arena) << SIZE_BITS | slot.bytes as usize;
-        *self = Self { at, len, capacity };
+    }
+
+    /// A copy of `bytes` where [`Self::settle`] would move them.
+    pub fn settled_copy(bytes: &[u8]) -> Self {
+        Self::in_slot(bytes).unwrap_or_else(|| Self::from(bytes.to_vec()))
+    }
+
+    /// A copy of `bytes` in a slot; `None` if no slot is for as many.
+    fn in_slot(bytes: &[u8]) -> Option<Self> {
+        let len = bytes.len();
+        let slot = slab::allocate(len)?;
+        // SAFETY: The slot has at least `len` bytes, and is nobody else's, so that it lies elsewhere than `bytes`.
+        unsafe { (slot.at.as_ptr()).copy_from_nonoverlapping(bytes.as_ptr(), len) };
+        Some(Self {
+            at: slot.at,
+            len,
+            capacity: SLOT | usize::from(slot.arena) << SIZE_BITS | slot.bytes as usize,
+        })
     }
 
     /// The slot the bytes lie in.
@@ -132,6 +144,11 @@ mod tests {
             assert_eq!(*held, bytes);
             assert!(held.memory_usage() >= len);
             held.settle();
+            let copied = HeldBytes::settled_copy(&bytes);
+            assert_eq!(
+                (&*copied, copied.memory_usage()),
+                (&*held, held.memory_usage())
+            );
             held.edit(|all| all.push(9));
             assert_eq!(held.len(), len + 1);
             assert_eq!(held[..len], bytes);

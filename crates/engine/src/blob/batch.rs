@@ -65,7 +65,7 @@ impl BlobSource {
             let pointer = BlobIndex::decode(index).and_then(|i| i.pointer());
             match pointer {
                 Ok(pointer) if how.may_read && version.blob_files.contains_key(&pointer.file) => {
-                    match self.cached(&pointer) {
+                    match self.cached(user_key, &pointer, how) {
                         Some(value) => answers[place] = Ok(value),
                         None => wanted.push(Wanted { place, pointer }),
                     }

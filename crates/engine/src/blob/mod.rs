@@ -6,6 +6,7 @@
 //!   batch     many values at once
 //!   window    values of a scan
 //!   part      a part of a value
+//!   pieces    small values in the block cache
 //!   reader    one blob file
 //!   format    header, record, footer
 //!   index     what a table holds in place of the value
@@ -19,6 +20,9 @@ mod entity;
 mod format;
 mod index;
 mod part;
+mod pieces;
+#[cfg(test)]
+mod pieces_tests;
 mod read_ahead;
 mod reader;
 mod reads;

@@ -49,7 +49,7 @@ impl BlobSource {
             let value = self.resolve(version, user_key, index, how)?;
             return Ok(part_of(&value, range));
         }
-        if let Some(value) = self.cached(&pointer) {
+        if let Some(value) = self.cached(user_key, &pointer, how) {
             return Ok(part_of(&value, range));
         }
         let read = || self.reader(pointer.file)?.part(user_key, &pointer, range);

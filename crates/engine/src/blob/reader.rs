@@ -301,7 +301,20 @@ impl Extent {
 }
 
 /// Compares a whole record with what the index says.
-fn check_record(record: &[u8], user_key: &[u8], pointer: &BlobPointer) -> Result<()> {
+pub(super) fn check_record(record: &[u8], user_key: &[u8], pointer: &BlobPointer) -> Result<()> {
+    let (header, value) = check_record_head(record, user_key, pointer)?;
+    match blob_crc(user_key, value) == header.blob_crc {
+        true => Ok(()),
+        false => Err(Error::corruption("Blob CRC mismatch")),
+    }
+}
+
+/// As [`check_record`], without the checksum of the value; the header and the value.
+pub(super) fn check_record_head<'r>(
+    record: &'r [u8],
+    user_key: &[u8],
+    pointer: &BlobPointer,
+) -> Result<(BlobRecordHeader, &'r [u8])> {
     let (header, rest) = record.split_at(RECORD_HEADER_LEN);
     let (key, value) = rest.split_at(user_key.len());
     let header = BlobRecordHeader::decode(header)?;
@@ -311,10 +324,8 @@ fn check_record(record: &[u8], user_key: &[u8], pointer: &BlobPointer) -> Result
         "Value size mismatch when reading blob"
     } else if key != user_key {
         "Key mismatch when reading blob"
-    } else if blob_crc(key, value) != header.blob_crc {
-        "Blob CRC mismatch"
     } else {
-        return Ok(());
+        return Ok((header, value));
     };
     Err(Error::corruption(problem))
 }

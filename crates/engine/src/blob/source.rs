@@ -6,6 +6,7 @@
 
 use super::cache::BlobCache;
 use super::index::{BlobIndex, BlobPointer};
+use super::pieces::Pieces;
 use super::reader::{BlobFileReader, ExpectedFamily};
 use super::reads::BlobReads;
 use crate::version::{Version, filenames};
@@ -13,6 +14,7 @@ use spanlith_base::stats::Statistics;
 use spanlith_base::sync::Mutex;
 use spanlith_base::{Error, ErrorKind, FileNumber, Pinned, Result};
 use spanlith_env::FileSystem;
+use spanlith_table::BlockCache;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub struct BlobSource {
     open_max: usize,
     open: Mutex<OpenFiles>,
     cache: Option<BlobCache>,
+    pieces: Option<Arc<Pieces>>,
     reads: Option<BlobReads>,
     statistics: Option<Arc<Statistics>>,
 }
@@ -85,6 +88,7 @@ impl BlobSource {
             open_max: open_max.max(1),
             open: Mutex::new(RANK, OpenFiles::default()),
             cache: None,
+            pieces: None,
             reads: None,
             statistics: None,
         }
@@ -101,6 +105,14 @@ impl BlobSource {
     #[must_use]
     pub fn with_cache(mut self, cache: Option<BlobCache>) -> Self {
         self.cache = cache;
+        self
+    }
+
+    /// With a block cache that may keep small values, if there is no cache of values.
+    #[must_use]
+    pub(crate) fn with_pieces(mut self, cache: Option<&BlockCache>) -> Self {
+        let cache = cache.filter(|_| self.cache.is_none());
+        self.pieces = cache.map(|cache| Arc::new(Pieces::new(cache.clone())));
         self
     }
 
@@ -121,9 +133,25 @@ impl BlobSource {
         self.cache.as_ref()
     }
 
-    /// The value at `pointer`, if the cache has it.
-    pub(crate) fn cached(&self, pointer: &BlobPointer) -> Option<Pinned> {
-        self.cache.as_ref().and_then(|cache| cache.find(pointer))
+    /// The value of `user_key` at `pointer`, if it is in memory.
+    pub(crate) fn cached(
+        &self,
+        user_key: &[u8],
+        pointer: &BlobPointer,
+        how: BlobRead,
+    ) -> Option<Pinned> {
+        if let Some(cache) = &self.cache {
+            return cache.find(pointer);
+        }
+        // Jobs write it anew.
+        let verify = !how.fill_cache;
+        let pieces = self.pieces.as_ref()?;
+        pieces.value(user_key, pointer, verify)
+    }
+
+    /// Small values in the block cache.
+    pub(crate) fn pieces(&self) -> Option<&Arc<Pieces>> {
+        self.pieces.as_ref()
     }
 
     /// Puts a value that was just written into the cache, if there is one.
@@ -175,7 +203,7 @@ impl BlobSource {
     /// `Incomplete` if the file system must not be asked; of the file; `Corruption` if the pointer
     /// leads elsewhere or the record is damaged.
     pub fn get(&self, user_key: &[u8], pointer: &BlobPointer, how: BlobRead) -> Result<Pinned> {
-        if let Some(value) = self.cached(pointer) {
+        if let Some(value) = self.cached(user_key, pointer, how) {
             return Ok(value);
         }
         // Those of flushes and compactions cost readers nothing.
@@ -245,6 +273,9 @@ impl BlobSource {
     pub fn forget(&self, number: FileNumber) {
         let closed = self.open.lock().readers.remove(&number);
         drop(closed);
+        if let Some(pieces) = &self.pieces {
+            pieces.forget(number);
+        }
     }
 
     /// Number of files open.

@@ -15,7 +15,7 @@ fn fs() -> Arc<dyn FileSystem> {
 }
 
 /// All blob files below a folder.
-fn blob_files(dir: &Path, out: &mut Vec<PathBuf>) {
+pub(super) fn blob_files(dir: &Path, out: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -31,7 +31,7 @@ fn blob_files(dir: &Path, out: &mut Vec<PathBuf>) {
 }
 
 /// Keys and pointers of all records of a file, from its bytes.
-fn records(file: u64, bytes: &[u8]) -> Vec<(Vec<u8>, BlobPointer)> {
+pub(super) fn records(file: u64, bytes: &[u8]) -> Vec<(Vec<u8>, BlobPointer)> {
     let header = BlobHeader::decode(&bytes[..HEADER_LEN]).unwrap();
     let mut out = Vec::new();
     let mut at = HEADER_LEN;
@@ -52,7 +52,7 @@ fn records(file: u64, bytes: &[u8]) -> Vec<(Vec<u8>, BlobPointer)> {
     out
 }
 
-fn open(path: &Path) -> Result<BlobFileReader> {
+pub(super) fn open(path: &Path) -> Result<BlobFileReader> {
     BlobFileReader::open(fs().open_random(path)?, ExpectedFamily::Any)
 }
 

@@ -91,10 +91,32 @@ impl Readers {
     }
 }
 
+/// Files of which the version that is scanned was seen to have them.
+#[derive(Default)]
+struct Known(Vec<FileNumber>);
+
+impl Known {
+    fn has(&mut self, version: &Version, file: FileNumber) -> bool {
+        if self.0.is_empty() {
+            // No file has that number.
+            self.0.resize(1 << READERS_BITS, 0);
+        }
+        match self.0.get_mut(Readers::place(file)) {
+            Some(known) if *known == file => true,
+            Some(known) if version.blob_files.contains_key(&file) => {
+                *known = file;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The windows of one scan.
 #[derive(Default)]
 pub(crate) struct ScanWindows {
     readers: Readers,
+    known: Known,
     windows: Vec<Window>,
     uses: u64,
     /// Values in a row that lay far from the one before in their file.
@@ -124,12 +146,19 @@ impl ScanWindows {
         how: BlobRead,
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        if let Some(pieces) = source.pieces()
+            && self.known.has(version, pointer.file)
+            && pieces.copy(user_key, pointer, out)
+        {
+            self.jumps = 0;
+            return Ok(());
+        }
         let kept = self.readers.take(pointer.file);
         if !how.may_read || (kept.is_none() && !version.blob_files.contains_key(&pointer.file)) {
             *out = source.fetch(version, user_key, pointer, how)?.into_vec();
             return Ok(());
         }
-        if let Some(value) = source.cached(pointer) {
+        if let Some(value) = source.cache().and_then(|cache| cache.find(pointer)) {
             if let Some(reader) = kept {
                 self.readers.put(pointer.file, reader);
             }

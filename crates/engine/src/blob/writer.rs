@@ -9,10 +9,12 @@ use super::format::{
     BlobFooter, BlobHeader, BlobRecordHeader, FOOTER_LEN, HEADER_LEN, RECORD_HEADER_LEN,
 };
 use super::index::BlobPointer;
+use super::pieces::{PieceFeed, Pieces};
 use crate::version::FileSum;
 use crate::version::edit::BlobFileAddition;
 use spanlith_base::{Error, FileNumber, Result};
 use spanlith_env::WritableFile;
+use std::sync::Arc;
 
 /// Bytes that are collected before they are written.
 const BUFFER_SIZE: usize = 512 << 10;
@@ -26,7 +28,10 @@ pub(crate) struct BlobFileWriter {
     compression: u8,
     /// The checksum of the whole file, if files get one.
     sum: Option<FileSum>,
+    pieces: Option<PieceFeed>,
     buffer: Vec<u8>,
+    /// Records that were begun since the buffer was written.
+    buffered: u64,
     records: u64,
     /// Bytes of all records.
     bytes: u64,
@@ -53,10 +58,19 @@ impl BlobFileWriter {
             number,
             compression,
             sum,
+            pieces: None,
             buffer,
+            buffered: 0,
             records: 0,
             bytes: 0,
         }
+    }
+
+    /// Keeps small values in memory, too.
+    #[must_use]
+    pub(crate) fn keeping(mut self, pieces: Option<&Arc<Pieces>>) -> Self {
+        self.pieces = pieces.map(|pieces| PieceFeed::new(pieces.clone(), self.number));
+        self
     }
 
     /// Bytes of the file so far, without the footer.
@@ -79,6 +93,7 @@ impl BlobFileWriter {
         };
         BlobRecordHeader::new(user_key, stored).encode(&mut self.buffer);
         self.buffer.extend_from_slice(user_key);
+        self.buffered += 1;
         if stored.len() >= LARGE_VALUE {
             self.write_out()?;
             self.file.append(stored)?;
@@ -105,6 +120,9 @@ impl BlobFileWriter {
         };
         footer.encode(&mut self.buffer);
         self.write_out()?;
+        if let Some(pieces) = self.pieces.take() {
+            pieces.finish();
+        }
         self.file.sync()?;
         let expected = self.size() + FOOTER_LEN as u64;
         if self.file.len() != expected {
@@ -129,7 +147,12 @@ impl BlobFileWriter {
     }
 
     fn write_out(&mut self) -> Result<()> {
+        let offset = self.file.len();
         self.file.append(&self.buffer)?;
+        if let Some(pieces) = &mut self.pieces {
+            pieces.written(offset, &self.buffer, self.buffered);
+        }
+        self.buffered = 0;
         self.buffer.clear();
         Ok(())
     }

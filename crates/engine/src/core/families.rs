@@ -144,7 +144,10 @@ impl FamilyRequest {
             .map(|cache| BlobCache::new(cache, reporter.shared_statistics()));
         let reads = BlobReads::new(c.env.clock.clone());
         let blobs = blobs.with_statistics(reporter.shared_statistics());
-        let blobs = Arc::new(blobs.with_cache(values).counting(reads));
+        let blobs = blobs
+            .with_cache(values)
+            .with_pieces(self.block_cache.as_ref());
+        let blobs = Arc::new(blobs.counting(reads));
         c.purge.close_in(&blobs);
         let mem = settings.new_memtable(&self.comparator);
         let version = Arc::new(version);

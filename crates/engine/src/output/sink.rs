@@ -78,6 +78,8 @@ struct Separation {
     compressor: Option<Compressor>,
     /// New values go into the blob cache (`prepopulate_blob_cache`).
     warms_cache: bool,
+    /// Small values stay in the block cache.
+    keeps_pieces: bool,
 }
 
 impl Separation {
@@ -181,6 +183,7 @@ impl<'a> ValueSink<'a> {
                 },
                 warms_cache: activity == IoActivity::Flush
                     && o.prepopulate_blob_cache == PrepopulateBlobCache::FlushOnly,
+                keeps_pieces: is_adaptive,
             });
         }
         let relocation = collect.and_then(|(version, files)| {
@@ -359,8 +362,10 @@ impl<'a> ValueSink<'a> {
                 let (file, sum) = FileChecksum::of(&self.lsm.c.options).watch(file);
                 let compression = separation.codec.as_byte();
                 let parts = (number, file, sum);
-                self.open
-                    .insert(BlobFileWriter::new(parts, self.family.id, compression))
+                let pieces = self.family.blobs.pieces();
+                let pieces = pieces.filter(|_| separation.keeps_pieces);
+                let writer = BlobFileWriter::new(parts, self.family.id, compression);
+                self.open.insert(writer.keeping(pieces))
             }
         };
         let pointer = writer.add(user_key, stored)?;

@@ -71,6 +71,7 @@ mod separation;
 mod set_options;
 mod shape;
 mod skipped;
+mod small_values;
 mod speed;
 mod speed_faults;
 mod speed_tables;

@@ -88,6 +88,14 @@ impl Block {
         }
     }
 
+    /// As [`Self::raw_as`], of a copy of `data` where the bytes of a cache lie.
+    pub fn raw_copy(role: CacheRole, data: &[u8]) -> Self {
+        Self {
+            data: HeldBytes::settled_copy(data),
+            ..Self::raw_as(role, Vec::new())
+        }
+    }
+
     /// A block without contents: an entry of the cache that stands for memory elsewhere.
     pub fn empty(role: CacheRole) -> Self {
         Self::raw_as(role, Vec::new())
