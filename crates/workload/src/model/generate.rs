@@ -7,9 +7,12 @@
 
 use super::content::Content;
 use super::firsts::Firsts;
+use super::observe::OPS;
+use super::places::Counted;
 use super::places::Layout;
 use super::shape::Shape;
-use super::table::{FamilyModel, Model, OperationModel};
+use super::table::{FamilyModel, Model, RangeModel};
+use super::together::Together;
 use super::{Dice, mix, spans};
 use crate::analyze::Operation;
 use spanlith::trace::{
@@ -91,7 +94,9 @@ fn key_of_size(model: &FamilyModel, sizes: &Shape, cf: u32, position: u64) -> Ve
     let all = model.keys.saturating_add(model.positions.cold()).max(1);
     let needed = (64 - all.leading_zeros() as usize).div_ceil(8);
     let id = position.to_be_bytes();
-    let mut key = id[ID - size.clamp(needed, ID).max(needed)..].to_vec();
+    // As many as the observed keys take, unless others lie between them.
+    let wide = (model.key_id as usize).clamp(needed, ID);
+    let mut key = id[ID - size.clamp(needed, wide)..].to_vec();
     let mut more = Dice::new(chance);
     // Letters, as keys have them; then always the same one, so that tables compress as those of the observed keys.
     let behind = size.saturating_sub(key.len());
@@ -155,7 +160,8 @@ pub fn generate(
     let mut dice = Dice::new(options.seed);
     let mut tokens = Vec::with_capacity(total as usize + 1024);
     for (&cf, family) in &model.families {
-        place_family(family, cf, options.scale, &mut dice, &mut tokens);
+        let of = (cf, model.requests as f64);
+        place_family(family, of, options.scale, &mut dice, &mut tokens);
     }
     tokens.sort_by_key(|t| (t.at, t.turn));
     let mut writer = Writer {
@@ -191,7 +197,7 @@ impl Model {
 
 fn place_family(
     family: &FamilyModel,
-    cf: u32,
+    (cf, requests): (u32, f64),
     scale: f64,
     dice: &mut Dice,
     tokens: &mut Vec<Token>,
@@ -203,20 +209,34 @@ fn place_family(
         .map(|(&op, model)| (op, Firsts::of(&model.firsts)))
         .collect();
     let layout = Layout::of(family);
+    let together = family.together.as_ref();
+    let begins = together.map(|t| (t, Firsts::of(&t.firsts)));
     for range in &family.ranges {
-        for (op, keys) in layout.range(range, dice) {
+        let concerned = layout.range(range, dice);
+        if let Some((together, begins)) = &begins {
+            let of = OfRange {
+                together,
+                begins,
+                range,
+                cf,
+                first_place,
+                requests,
+            };
+            of.place(&concerned, scale, dice, tokens);
+            first_place += range.keys;
+            continue;
+        }
+        for (op, keys) in concerned {
             let model = &family.operations[&op];
             let counts: Vec<u32> = keys.iter().map(|k| k.1).collect();
             let own = range.times.get(&op);
             let firsts = firsts[&op].of_range(own, &counts);
             for (place, count) in keys {
-                let scaled = f64::from(count) * scale;
-                let whole = scaled.floor();
-                let many = whole as u32 + u32::from(dice.unit() < scaled - whole);
+                let many = scaled(count, scale, dice);
                 let begin = firsts.draw(count, dice);
-                let times = times(begin, model, many, dice);
-                let token = |(turn, at): (usize, u32)| Token {
-                    at,
+                let times = spans::times(begin, &model.spans, many, dice);
+                let token = |(turn, at): (usize, f64)| Token {
+                    at: in_trace(at),
                     cf,
                     op: op as u8,
                     turn: turn as u32,
@@ -229,19 +249,59 @@ fn place_family(
     }
 }
 
-/// When a key is accessed that is accessed first at `begin`, all in shares of the trace of 2^32.
-fn times(begin: f64, model: &OperationModel, count: u32, dice: &mut Dice) -> Vec<u32> {
-    if count == 0 {
-        return Vec::new();
+/// A time in a share of the trace, in one of 2^32.
+fn in_trace(at: f64) -> u32 {
+    (at.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+}
+
+/// So many accesses times a factor; what is left over counts with its probability.
+fn scaled(count: u32, scale: f64, dice: &mut Dice) -> u32 {
+    let scaled = f64::from(count) * scale;
+    let whole = scaled.floor();
+    whole as u32 + u32::from(dice.unit() < scaled - whole)
+}
+
+/// A range of keys whose operations have their times together.
+struct OfRange<'a> {
+    together: &'a Together,
+    begins: &'a Firsts<'a>,
+    range: &'a RangeModel,
+    cf: u32,
+    first_place: u64,
+    requests: f64,
+}
+
+impl OfRange<'_> {
+    fn place(
+        &self,
+        concerned: &BTreeMap<usize, Counted>,
+        scale: f64,
+        dice: &mut Dice,
+        tokens: &mut Vec<Token>,
+    ) {
+        let mut keys: BTreeMap<u64, [u32; OPS]> = BTreeMap::new();
+        for (&op, counted) in concerned {
+            for &(place, count) in counted {
+                keys.entry(place).or_insert([0; OPS])[op] = count;
+            }
+        }
+        let total = |counts: &[u32; OPS]| counts.iter().sum::<u32>();
+        let totals: Vec<u32> = keys.values().map(total).collect();
+        let begins = self.begins.of_range(self.range.begins.as_ref(), &totals);
+        for (place, counts) in keys {
+            let begin = begins.draw(total(&counts), dice);
+            let counts = counts.map(|count| scaled(count, scale, dice));
+            let placed = self.together.place(&counts, begin, self.requests, dice);
+            let token = |(turn, (op, at)): (u32, (u8, f64))| Token {
+                at: in_trace(at),
+                cf: self.cf,
+                op,
+                turn,
+                key: self.first_place + place,
+            };
+            tokens.extend((0..).zip(placed).map(token));
+        }
     }
-    let at = |t: f64| (t.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
-    let mut times = vec![at(begin)];
-    if count > 1 {
-        let end = spans::draw(&model.spans, count, begin, dice);
-        times.push(at(end));
-        times.extend((2..count).map(|_| at(begin + (end - begin) * dice.unit())));
-    }
-    times
 }
 
 struct Writer<'a> {

@@ -6,11 +6,12 @@
 use super::content::Content;
 use super::curves::Curve;
 use super::firsts::{Classes, FIRSTS, WHOLE};
+use super::json_together::{together, together_json};
 use super::ranges::{BINS, CountBin, Mask, Nearness, Part};
 use super::shape::Shape;
 use super::spans::SPANS;
 use super::stored::{Positions, StoredModel};
-use super::table::{FamilyModel, Model, OperationModel, RangeModel, TIMES};
+use super::table::{FamilyModel, KEY_ID, Model, OperationModel, RangeModel, TIMES};
 use crate::analyze::Operation;
 use crate::fit::Fit;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,9 @@ use spanlith_base::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Says what the file says it is.
-const FORMAT: &str = "spanlith-model-2";
+const FORMAT: &str = "spanlith-model-3";
+/// Says what files from before say they are; they lack what they lack.
+const FORMAT_BEFORE: &str = "spanlith-model-2";
 /// Ranges, families, slots and spikes at most; keys at most.
 const LIST_MAX: usize = 100_000;
 const KEYS_MAX: u64 = 1 << 40;
@@ -53,8 +56,9 @@ impl Model {
             value,
             path: String::new(),
         };
-        if value.get("format").and_then(Value::as_str) != Some(FORMAT) {
-            return Err(wrong("format", &format!("not {FORMAT:?}")));
+        match value.get("format").and_then(Value::as_str) {
+            Some(FORMAT | FORMAT_BEFORE) => {}
+            _ => return Err(wrong("format", &format!("not {FORMAT:?}"))),
         }
         let mut families = BTreeMap::new();
         for (name, f) in at.field("families").object()? {
@@ -76,7 +80,7 @@ impl Model {
     }
 }
 
-fn shape_json(s: &Shape) -> Value {
+pub(super) fn shape_json(s: &Shape) -> Value {
     json!({ "spikes": s.spikes, "quantiles": s.quantiles })
 }
 
@@ -89,7 +93,7 @@ fn curve_json(c: &Curve) -> Value {
     json!({ "closest": fit_json(&c.fit), "next": c.next.as_ref().map(fit_json) })
 }
 
-fn name_of(op: usize) -> &'static str {
+pub(super) fn name_of(op: usize) -> &'static str {
     Operation::ALL.get(op).map_or("unknown", |o| o.name())
 }
 
@@ -99,7 +103,7 @@ fn mask_name(mask: Mask) -> String {
 }
 
 /// Operations with a plus between them, and what belongs to them.
-fn masks_json<T: Clone + Into<Value>>(all: &BTreeMap<Mask, T>) -> Map<String, Value> {
+pub(super) fn masks_json<T: Clone + Into<Value>>(all: &BTreeMap<Mask, T>) -> Map<String, Value> {
     let value = |(&mask, value): (&Mask, &T)| (mask_name(mask), value.clone().into());
     all.iter().map(value).collect()
 }
@@ -150,7 +154,8 @@ fn family_json(f: &FamilyModel) -> Value {
             let parts = r.parts.iter().map(|(&mask, p)| (mask, vec![p.keys, p.runs]));
             let parts = masks_json(&parts.collect());
             let ends = r.ends.map(|(a, b)| [mask_name(a), mask_name(b)]);
-            json!({ "keys": r.keys, "cold": r.cold, "parts": parts, "ends": ends, "accessed": accessed })
+            json!({ "keys": r.keys, "cold": r.cold, "parts": parts, "ends": ends, "accessed": accessed,
+                    "begins": r.begins.map(|b| b.to_vec()) })
         })
         .collect();
     let classes: Vec<Value> = f
@@ -169,6 +174,7 @@ fn family_json(f: &FamilyModel) -> Value {
     json!({
         "keys": f.keys,
         "key_sizes": shape_json(&f.key_sizes),
+        "key_id": f.key_id,
         "key_noise": f.key_noise,
         "value_sizes": classes,
         "contents": f.contents.iter().map(content_json).collect::<Vec<_>>(),
@@ -180,10 +186,11 @@ fn family_json(f: &FamilyModel) -> Value {
         "operations": operations,
         "ranges": ranges,
         "curves": curves,
+        "together": f.together.as_ref().map(together_json),
     })
 }
 
-fn wrong(path: &str, what: &str) -> Error {
+pub(super) fn wrong(path: &str, what: &str) -> Error {
     Error::invalid_argument(format!(
         "the model: {}: {what}",
         path.trim_start_matches('.')
@@ -191,20 +198,20 @@ fn wrong(path: &str, what: &str) -> Error {
 }
 
 /// A place in a file.
-struct At<'a> {
-    value: &'a Value,
-    path: String,
+pub(super) struct At<'a> {
+    pub value: &'a Value,
+    pub path: String,
 }
 
 impl<'a> At<'a> {
-    fn field(&self, name: &str) -> At<'a> {
+    pub(super) fn field(&self, name: &str) -> At<'a> {
         At {
             value: self.value.get(name).unwrap_or(&Value::Null),
             path: format!("{}.{name}", self.path),
         }
     }
 
-    fn object(&self) -> Result<Vec<(String, At<'a>)>> {
+    pub(super) fn object(&self) -> Result<Vec<(String, At<'a>)>> {
         let object = self
             .value
             .as_object()
@@ -219,7 +226,7 @@ impl<'a> At<'a> {
         Ok(object.iter().map(of).collect())
     }
 
-    fn list(&self, most: usize) -> Result<Vec<At<'a>>> {
+    pub(super) fn list(&self, most: usize) -> Result<Vec<At<'a>>> {
         let list = self
             .value
             .as_array()
@@ -234,7 +241,7 @@ impl<'a> At<'a> {
         Ok(list.iter().enumerate().map(of).collect())
     }
 
-    fn number(&self, low: f64, high: f64) -> Result<f64> {
+    pub(super) fn number(&self, low: f64, high: f64) -> Result<f64> {
         let n = self
             .value
             .as_f64()
@@ -267,7 +274,7 @@ impl<'a> At<'a> {
     }
 }
 
-fn shape(at: &At<'_>) -> Result<Shape> {
+pub(super) fn shape(at: &At<'_>) -> Result<Shape> {
     let mut spikes = Vec::new();
     for spike in at.field("spikes").list(LIST_MAX)? {
         match spike.list(2)?.as_slice() {
@@ -293,18 +300,18 @@ fn shape(at: &At<'_>) -> Result<Shape> {
     Ok(Shape { spikes, quantiles })
 }
 
-fn operation_id(name: &str, path: &str) -> Result<usize> {
+pub(super) fn operation_id(name: &str, path: &str) -> Result<usize> {
     let found = Operation::by_name(name).map(Operation::id);
     found.ok_or_else(|| wrong(path, "no operation"))
 }
 
-fn shapes<const N: usize>(at: &At<'_>) -> Result<[Shape; N]> {
+pub(super) fn shapes<const N: usize>(at: &At<'_>) -> Result<[Shape; N]> {
     let all: Vec<Shape> = at.list(N)?.iter().map(shape).collect::<Result<_>>()?;
     all.try_into()
         .map_err(|_| wrong(&at.path, &format!("not {N}")))
 }
 
-fn firsts(at: &At<'_>) -> Result<Classes> {
+pub(super) fn firsts(at: &At<'_>) -> Result<Classes> {
     let all = shapes::<FIRSTS>(at)?;
     let times = all.iter().flat_map(|s| {
         let spikes = s.spikes.iter().map(|spike| &spike.0);
@@ -323,7 +330,10 @@ fn mask(name: &str, path: &str) -> Result<Mask> {
     ids.try_fold(0, |mask, id| Ok(mask | 1 << id?))
 }
 
-fn masks<T>(at: &At<'_>, value: impl Fn(&At<'_>) -> Result<T>) -> Result<BTreeMap<Mask, T>> {
+pub(super) fn masks<T>(
+    at: &At<'_>,
+    value: impl Fn(&At<'_>) -> Result<T>,
+) -> Result<BTreeMap<Mask, T>> {
     let all = at.object()?.into_iter();
     all.map(|(name, of)| Ok((mask(&name, &of.path)?, value(&of)?)))
         .collect()
@@ -347,6 +357,14 @@ fn ends(at: &At<'_>) -> Result<Option<(Mask, Mask)>> {
         [first, last] => Ok(Some((name(first)?, name(last)?))),
         _ => Err(wrong(&at.path, "not the first and the last key")),
     }
+}
+
+fn begins(at: &At<'_>) -> Result<Option<[u64; TIMES]>> {
+    if at.value.is_null() {
+        return Ok(None);
+    }
+    let times = at.wholes(TIMES)?.try_into();
+    Ok(Some(times.map_err(|_| wrong(&at.path, "times"))?))
 }
 
 fn operation(at: &At<'_>) -> Result<OperationModel> {
@@ -385,6 +403,7 @@ fn range(at: &At<'_>, operations: &BTreeMap<usize, OperationModel>) -> Result<Ra
         cold: at.field("cold").whole(u64::from(u32::MAX))?,
         parts: masks(&at.field("parts"), part)?,
         ends: ends(&at.field("ends"))?,
+        begins: begins(&at.field("begins"))?,
         ..RangeModel::default()
     };
     let in_parts: u64 = range.parts.values().map(|p| p.keys).sum();
@@ -452,11 +471,13 @@ fn family(at: &At<'_>) -> Result<FamilyModel> {
         operations,
         contents: contents(&at.field("contents"))?,
         key_sizes: sizes_of_keys(&at.field("key_sizes"))?,
+        key_id: key_id(&at.field("key_id"))?,
         key_noise: at.field("key_noise").number(0.0, 1.0)?,
         value_sizes,
         scan_lengths: shape(&at.field("scan_lengths"))?,
         absent: at.field("absent").number(0.0, 1.0)?,
         stored: stored(&at.field("stored"))?,
+        together: together(&at.field("together"))?,
         positions: Positions::of(&ranges),
         ranges,
         ranks: masks(&at.field("ranks"), |n| n.number(0.0, 1.0))?,
@@ -498,6 +519,17 @@ fn contents(at: &At<'_>) -> Result<Vec<Content>> {
         });
     }
     Ok(all)
+}
+
+/// Models from before have all bytes there are.
+fn key_id(at: &At<'_>) -> Result<u64> {
+    if at.value.is_null() {
+        return Ok(KEY_ID as u64);
+    }
+    match at.whole(KEY_ID as u64)? {
+        0 => Err(wrong(&at.path, "no byte")),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Keys of megabytes are no keys.

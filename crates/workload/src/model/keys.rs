@@ -1,5 +1,6 @@
 //! The keys of a family with what was asked of them: a table of keys while a trace is read, one order afterwards.
 
+use super::histories::Histories;
 use super::observe::{Counted, OPS};
 use crate::analyze::{KeyStats, KeyTable};
 use spanlith_base::checksum::xxh3_128;
@@ -28,6 +29,8 @@ pub struct AccessedKeys {
     table: KeyTable,
     /// By what stands for the key in the table; then in the order of the keys.
     counted: Vec<Counted>,
+    /// Of some keys, by the same number until they are sorted.
+    histories: Histories,
     /// Places in the table, in the order of the keys.
     order: Vec<u32>,
     waiting: Vec<(u32, Range<u32>, Touch)>,
@@ -113,6 +116,7 @@ impl AccessedKeys {
                 });
             }
             self.counted[ordinal as usize].note(&touch);
+            self.histories.add(ordinal, touch.op, touch.at);
         }
         self.bytes.clear();
         Ok(())
@@ -123,6 +127,7 @@ impl AccessedKeys {
         debug_assert!(self.waiting.is_empty(), "all have been counted");
         let mut rest = Self::default();
         let (order, counted) = (self.table.order(), &self.counted);
+        let mut numbers = vec![u32::MAX; counted.len()];
         let mut keep = |key: &[u8], stats: &KeyStats| {
             if lot(key) > threshold {
                 return Ok(());
@@ -133,10 +138,16 @@ impl AccessedKeys {
                 ..KeyStats::default()
             };
             rest.table.count(rest.table.hash(key), key, &new)?;
+            numbers[stats.ordinal as usize] = new.ordinal;
             rest.counted.push(counted[stats.ordinal as usize].clone());
             Ok(())
         };
         self.table.each(&order, &mut keep).map_err(|_| too_many())?;
+        rest.histories = std::mem::take(&mut self.histories);
+        rest.histories.renumber(|old| {
+            let new = numbers.get(old as usize).copied();
+            new.filter(|&new| new != u32::MAX)
+        });
         *self = rest;
         Ok(())
     }
@@ -148,6 +159,23 @@ impl AccessedKeys {
         let counted = std::mem::take(&mut self.counted);
         let of = |place: &u32| counted[self.table.ordinal(*place) as usize].clone();
         self.counted = self.order.iter().map(of).collect();
+        let mut places = vec![0; self.counted.len()];
+        for (place, at) in (0..).zip(&self.order) {
+            places[self.table.ordinal(*at) as usize] = place;
+        }
+        let place = |number: u32| places.get(number as usize).copied();
+        self.histories.renumber(place);
+        self.histories.sort();
+    }
+
+    /// Accesses of some keys, all of these: place of the key in the order, id of the operation, requests before.
+    pub fn accesses(&self) -> impl Iterator<Item = (u32, usize, u64)> {
+        self.histories.all()
+    }
+
+    /// Whole histories of some keys.
+    pub(super) fn histories(&self) -> &Histories {
+        &self.histories
     }
 }
 

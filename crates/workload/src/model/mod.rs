@@ -12,10 +12,13 @@
 //! ([`ObserveOptions::keys_max`]); everything else is bounded by constants.
 
 mod content;
+mod coupled;
 mod curves;
 mod firsts;
 mod generate;
+mod histories;
 mod json;
+mod json_together;
 mod keys;
 mod observe;
 mod places;
@@ -26,6 +29,7 @@ mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
 
 pub use content::{Content, ValueSample};
 pub use curves::Curve;

@@ -5,6 +5,7 @@
 //! one key by two operations.
 
 use super::Dice;
+use super::coupled::Coupled;
 use super::ranges::{self, Mask, Nearness, Part};
 use super::shape::Shape;
 use super::table::{FamilyModel, OperationModel, RangeModel, main_of};
@@ -29,7 +30,7 @@ pub(super) struct Layout<'a> {
 }
 
 /// The number that a share of the values of a normal distribution is below, about.
-fn normal(share: f64) -> f64 {
+pub(super) fn normal(share: f64) -> f64 {
     let share = share.clamp(1e-9, 1.0 - 1e-9);
     (share / (1.0 - share)).ln() / 1.702
 }
@@ -47,6 +48,9 @@ impl<'a> Layout<'a> {
     /// The keys of a range that each operation concerns.
     pub(super) fn range(&self, range: &RangeModel, dice: &mut Dice) -> BTreeMap<usize, Counted> {
         let masks = masks(range, dice);
+        if let Some(coupled) = self.coupled() {
+            return self.coupled_range(coupled, range, &masks, dice);
+        }
         let mut scores = vec![f64::NAN; masks.len()];
         let mut found = BTreeMap::new();
         // The main operation comes first, since others go by its scores.
@@ -58,6 +62,43 @@ impl<'a> Layout<'a> {
             if !places.is_empty() {
                 found.insert(op, self.operation(op, range, &places, &mut scores, dice));
             }
+        }
+        found
+    }
+
+    /// How the operations on a key depend on each other, if that is known, and hot keys lie anywhere: where they lie together, likeness of
+    /// neighbours decides.
+    fn coupled(&self) -> Option<&'a Coupled> {
+        let near = self.family.operations.get(&self.main)?.nearness;
+        let together = self.family.together.as_ref()?;
+        (near.group == 0).then_some(&together.coupled)
+    }
+
+    /// As [`Self::range`], with numbers of accesses that fit those of other operations on the key.
+    fn coupled_range(
+        &self,
+        coupled: &Coupled,
+        range: &RangeModel,
+        masks: &[Mask],
+        dice: &mut Dice,
+    ) -> BTreeMap<usize, Counted> {
+        let places_of = |op: usize| -> Vec<(u64, Mask)> {
+            let all = (0..).zip(masks.iter().copied());
+            all.filter(|(_, mask)| mask >> op & 1 == 1).collect()
+        };
+        let places = places_of(self.main);
+        let counts = self.counts(self.main, range, places.len());
+        let main = coupled.main(&places, &counts, dice);
+        let mut found = BTreeMap::new();
+        for &op in self.family.operations.keys().filter(|op| **op != self.main) {
+            let places = places_of(op);
+            let counts = self.counts(op, range, places.len());
+            if !places.is_empty() {
+                found.insert(op, coupled.other(op, &places, &counts, &main, dice));
+            }
+        }
+        if !main.is_empty() {
+            found.insert(self.main, main);
         }
         found
     }

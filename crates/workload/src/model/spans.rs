@@ -75,6 +75,20 @@ pub(super) fn draw(spans: &Spans, count: u32, begin: f64, dice: &mut Dice) -> f6
     begin + part * (1.0 - begin)
 }
 
+/// When a key is accessed that is accessed first at `begin`, so many times, in shares of the trace.
+pub(super) fn times(begin: f64, spans: &Spans, count: u32, dice: &mut Dice) -> Vec<f64> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let mut times = vec![begin];
+    if count > 1 {
+        let end = draw(spans, count, begin, dice);
+        times.push(end);
+        times.extend((2..count).map(|_| begin + (end - begin) * dice.unit()));
+    }
+    times
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

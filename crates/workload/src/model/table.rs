@@ -1,6 +1,7 @@
 //! The model itself, made of an observation.
 
 use super::content::Content;
+use super::coupled::Coupled;
 use super::curves::{self, Curve};
 use super::firsts::{Classes, Collected};
 use super::observe::{Counted, FamilyObservation, OPS, Observation};
@@ -8,6 +9,7 @@ use super::ranges::{self, CountBin, Mask, Nearness, Part};
 use super::shape::{Shape, Sizes};
 use super::spans::{self, Spans};
 use super::stored::{Positions, StoredModel};
+use super::together::{Together, is_closer};
 use crate::analyze::Operation;
 use crate::fit::{pearson, spearman};
 use std::collections::BTreeMap;
@@ -16,6 +18,8 @@ use std::collections::BTreeMap;
 const RANGES: usize = 1024;
 /// Keys of a range at least.
 const RANGE_KEYS: usize = 16;
+/// Bytes that say at most which key it is.
+pub(super) const KEY_ID: usize = 8;
 /// Parts of time in which keys are accessed first.
 pub(super) const TIMES: usize = 16;
 /// A correlation from which on two variables are drawn together.
@@ -59,6 +63,8 @@ pub struct RangeModel {
     pub tilts: BTreeMap<usize, f64>,
     /// Of each operation: first accesses in parts of the trace's time.
     pub times: BTreeMap<usize, [u64; TIMES]>,
+    /// The same for first accesses by any operation; of models whose operations have their times alone, none.
+    pub begins: Option<[u64; TIMES]>,
 }
 
 /// A column family.
@@ -70,7 +76,9 @@ pub struct FamilyModel {
     pub operations: BTreeMap<usize, OperationModel>,
     /// Bytes of a key.
     pub key_sizes: Shape,
-    /// Share of the bytes of a key after its eighth that differ from those of its neighbour as bytes drawn by chance do.
+    /// So many bytes say which key it is, 1 to 8: neighbours have all but the last of them in common, as those observed have.
+    pub key_id: u64,
+    /// Share of the bytes of a key after these that differ from those of its neighbour as bytes drawn by chance do.
     pub key_noise: f64,
     /// Bytes of a value, by class of key size: up to so many bytes.
     pub value_sizes: Vec<(u64, Shape)>,
@@ -82,6 +90,8 @@ pub struct FamilyModel {
     pub absent: f64,
     /// Keys and values that the database held before the first request, if a checkpoint was looked at.
     pub stored: Option<StoredModel>,
+    /// When keys are accessed by all operations, if these belong together.
+    pub(super) together: Option<Together>,
     /// Where accessed keys stand among all.
     pub positions: Positions,
     /// In the order of the keys.
@@ -148,7 +158,7 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         let cold = up(cold_of(f, at * width, chunk.len()));
         range(chunk, cold, span, scale)
     };
-    let ranges: Vec<RangeModel> = chunks.iter().enumerate().map(of_range).collect();
+    let mut ranges: Vec<RangeModel> = chunks.iter().enumerate().map(of_range).collect();
     let main = main_of(&ranges);
     let mut operations: BTreeMap<usize, OperationModel> = BTreeMap::new();
     for op in (0..OPS).filter(|&op| f.accesses[op] > 0) {
@@ -169,6 +179,18 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
     };
     let absent = looked_at.iter().filter(|k| k.is_absent).count() as f64;
     let absent = absent / (looked_at.len() as f64).max(1.0);
+    let together = Together::of(f.keys.histories(), span)
+        .filter(|t| is_closer(t, &operations, f.keys.histories(), span));
+    let together = together.map(|t| Together {
+        coupled: Coupled::of(&keys, main),
+        ..t
+    });
+    if together.is_some() {
+        for (range, chunk) in ranges.iter_mut().zip(&chunks) {
+            range.begins = Some(begins(chunk, span));
+        }
+    }
+    let (key_id, key_noise) = key_bytes(f, seen.keys_kept_one_of > 1.0 || f.stored.is_some());
     let correlations = correlations(f, &keys);
     let related = correlations
         .get("key size, value size")
@@ -177,12 +199,14 @@ fn family(f: &FamilyObservation, seen: &Observation, span: u64) -> FamilyModel {
         keys: ranges.iter().map(|r| r.keys).sum(),
         operations,
         key_sizes: Shape::of(&f.key_sizes),
-        key_noise: key_noise(f),
+        key_id,
+        key_noise,
         value_sizes: value_sizes(f, related),
         contents: f.values.contents(),
         scan_lengths: Shape::of(&f.scan_lengths),
         absent,
         stored: f.stored.as_ref().map(StoredModel::of),
+        together,
         positions: Positions::of(&ranges),
         curves: curves::of_family(f, &ranges),
         ranges,
@@ -231,14 +255,30 @@ fn range(chunk: &[&Counted], cold: u64, span: u64, scale: f64) -> RangeModel {
         });
         range.counts.insert(op, bins.collect());
         range.tilts.insert(op, ranges::tilt(chunk, op));
-        let mut times = [0; TIMES];
-        for key in of_op() {
-            let at = key.first[op].saturating_mul(TIMES as u64) / (span + 1);
-            times[(at as usize).min(TIMES - 1)] += 1;
-        }
-        range.times.insert(op, times);
+        range
+            .times
+            .insert(op, in_parts(of_op().map(|k| k.first[op]), span));
     }
     range
+}
+
+/// How many of these times lie in each part of the trace.
+fn in_parts(times: impl Iterator<Item = u64>, span: u64) -> [u64; TIMES] {
+    let mut parts = [0; TIMES];
+    for at in times {
+        let part = at.saturating_mul(TIMES as u64) / (span + 1);
+        parts[(part as usize).min(TIMES - 1)] += 1;
+    }
+    parts
+}
+
+/// First accesses of keys by any operation in parts of the trace.
+fn begins(chunk: &[&Counted], span: u64) -> [u64; TIMES] {
+    let first = |key: &&Counted| {
+        let of_op = (0..OPS).filter(|&op| key.counts[op] > 0);
+        of_op.map(|op| key.first[op]).min().unwrap_or(0)
+    };
+    in_parts(chunk.iter().map(first), span)
 }
 
 /// The operation that concerns most keys.
@@ -316,25 +356,40 @@ fn correlations(f: &FamilyObservation, keys: &[&Counted]) -> BTreeMap<String, (f
     all
 }
 
-/// How much of a key, after the bytes that say which it is, is not as in the key before it.
-fn key_noise(f: &FamilyObservation) -> f64 {
-    const ID: usize = 8;
+/// In how many bytes keys say which they are, as far as neighbours have the same ones before; and how much of a key after them is
+/// not as in the key before it. Neighbours among a sample, or with others between them, are none.
+fn key_bytes(f: &FamilyObservation, is_sample: bool) -> (u64, f64) {
     // Of 16 letters drawn by chance one is the neighbour's.
     const BY_CHANCE: f64 = 15.0 / 16.0;
-    let (mut differ, mut all) = (0_u64, 0_u64);
+    // By place; all from the last one on are counted together.
+    let (mut differ, mut all) = ([0_u64; KEY_ID + 1], [0_u64; KEY_ID + 1]);
+    let (mut shared, mut keys) = (0_u64, 0_u64);
     let mut before = Vec::new();
     for (key, _) in f.keys.iter().take(100_000) {
-        let pairs = key.iter().zip(&before).skip(ID);
-        for (a, b) in pairs {
-            differ += u64::from(a != b);
-            all += 1;
+        let differs = |(a, b): (&u8, &u8)| a != b;
+        for (at, pair) in key.iter().zip(&before).enumerate() {
+            differ[at.min(KEY_ID)] += u64::from(differs(pair));
+            all[at.min(KEY_ID)] += 1;
+        }
+        if !before.is_empty() {
+            let same = key.iter().zip(&before).take_while(|pair| !differs(*pair));
+            shared += same.count() as u64;
+            keys += 1;
         }
         before = key;
     }
-    match all {
-        0 => 1.0,
-        _ => (differ as f64 / all as f64 / BY_CHANCE).min(1.0),
-    }
+    // Numbers that follow each other differ in their last byte.
+    let id = match (keys, is_sample) {
+        (0, _) | (_, true) => KEY_ID as u64,
+        _ => (shared as f64 / keys as f64).round() as u64 + 1,
+    };
+    let id = id.clamp(1, KEY_ID as u64);
+    let after = |of: &[u64]| of.iter().skip(id as usize).sum::<u64>() as f64;
+    let noise = match after(&all) {
+        0.0 => 1.0,
+        all => (after(&differ) / all / BY_CHANCE).min(1.0),
+    };
+    (id, noise)
 }
 
 /// Value sizes; by classes of key sizes if these have to do with each other.

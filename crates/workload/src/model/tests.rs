@@ -532,3 +532,115 @@ fn the_beginning_of_a_twin_has_as_many_keys_as_that_of_its_original() {
     let expected = "families.0.operations.get.firsts: a time after the end of the trace";
     assert!(error.contains(expected), "{error}");
 }
+
+/// Keys that live for a fifth of the trace, a few of them hot, and are put right after every third get.
+fn living(requests: u64) -> (Vec<u8>, Vec<u8>) {
+    let (mut trace, mut beside, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+    let began = 1_700_000_000_000_000;
+    put_query_header(&mut payload);
+    put_record(&mut trace, began, kinds::BEGIN, &payload);
+    Extension::put_header(&mut beside, began);
+    let mut dice = Dice::new(5);
+    let mut read = None;
+    for ordinal in 0..requests {
+        let alive = 400 * ordinal / requests;
+        let key = alive + (100.0 * dice.unit().powi(3)) as u64;
+        let written = read.take().filter(|_| dice.below(3) == 0);
+        let name = |key: u64| format!("{:016x}", mix(key));
+        payload.clear();
+        let kind = match written {
+            Some(key) => {
+                let mut batch = WriteBatch::new();
+                batch.put_cf(0, name(key).as_bytes(), &[1; 50]).unwrap();
+                put_write_head(&mut payload, batch.as_bytes().len());
+                payload.extend_from_slice(batch.as_bytes());
+                kinds::WRITE
+            }
+            None => {
+                put_get(&mut payload, 0, name(key).as_bytes());
+                read = Some(key);
+                kinds::GET
+            }
+        };
+        put_record(&mut trace, began + 100 * ordinal, kind, &payload);
+    }
+    (trace, beside)
+}
+
+/// The lives of keys and their writes while they are read are in the model, in its file, and in what is made of it.
+#[test]
+fn keys_that_live_for_a_while_are_made_so_again() {
+    let (trace, beside) = living(40_000);
+    let first = observed(&trace, &beside, ObserveOptions::default());
+    let model = Model::of(&first);
+    let family = &model.families[&0];
+    assert!(family.together.is_some());
+    // Names that chance decides have a few bytes in common, eight have numbers.
+    assert!((1..=4).contains(&family.key_id), "{}", family.key_id);
+    let read = Model::from_json(&model.to_json()).unwrap();
+    assert_eq!(read.families[&0].together, family.together);
+    assert_eq!(made(&read), made(&model));
+    let (trace, beside) = made(&model);
+    let second = observed(&trace, &beside, ObserveOptions::default());
+    // Puts of keys that were got by the request before or a few before that.
+    let soon = |seen: &Observation| {
+        let keys = &seen.families[&0].keys;
+        let (mut soon, mut puts) = (0.0, 0.0_f64);
+        for history in keys.histories().keys() {
+            for pair in history.windows(2).filter(|pair| pair[1].op == 1) {
+                puts += 1.0;
+                soon += f64::from(u8::from(pair[0].op == 0 && pair[1].at - pair[0].at < 8));
+            }
+        }
+        soon / puts
+    };
+    let (a, b) = (soon(&first), soon(&second));
+    assert!(a > 0.95 && b > 0.85 * a, "{a} {b}");
+    let span = |seen: &Observation| {
+        let keys = seen.families[&0].keys.values();
+        let spans = keys.map(|key| (key.last[0] - key.first[0]) as f64);
+        spans.sum::<f64>() / seen.families[&0].keys.len() as f64
+    };
+    let (a, b) = (span(&first), span(&second));
+    assert!((b / a - 1.0).abs() < 0.06, "{a} {b}");
+}
+
+#[test]
+fn histories_that_cannot_be_are_refused_by_name_and_older_models_have_none() {
+    let (trace, beside) = living(4_000);
+    let model = Model::of(&observed(&trace, &beside, ObserveOptions::default())).to_json();
+    let with = |path: &str, value: serde_json::Value| {
+        let mut m = model.clone();
+        *m.pointer_mut(path).unwrap() = value;
+        Model::from_json(&m).unwrap_err().to_string()
+    };
+    let e = with("/families/0/together/classes", serde_json::json!([]));
+    assert!(e.contains("together.classes: not 16"), "{e}");
+    let e = with(
+        "/families/0/together/classes/0/follow",
+        serde_json::json!({ "get>fly": 1.0 }),
+    );
+    assert!(e.contains("follow.get>fly: no operation"), "{e}");
+    let e = with(
+        "/families/0/together/classes/0/begin",
+        serde_json::json!({ "get": -1.0 }),
+    );
+    assert!(e.contains("begin.get: -1 is not between"), "{e}");
+    let e = with("/families/0/together/ratios/put/spread", 1e9.into());
+    assert!(e.contains("ratios.put.spread"), "{e}");
+    let e = with("/families/0/together/masks/get", serde_json::json!([1.0]));
+    assert!(e.contains("masks.get: not 16"), "{e}");
+    let e = with("/families/0/key_id", 0.into());
+    assert!(e.contains("key_id: no byte"), "{e}");
+    let mut before = model.clone();
+    before["format"] = "spanlith-model-2".into();
+    let family = before["families"]["0"].as_object_mut().unwrap();
+    family.remove("together");
+    family.remove("key_id");
+    for range in family["ranges"].as_array_mut().unwrap() {
+        range.as_object_mut().unwrap().remove("begins");
+    }
+    let before = Model::from_json(&before).unwrap();
+    assert!(before.families[&0].together.is_none());
+    assert!(!made(&before).0.is_empty());
+}
