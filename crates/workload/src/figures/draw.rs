@@ -66,6 +66,7 @@ pub fn svg(plot: &Plot) -> String {
         match plot.form {
             Form::Bars => bars(&mut out, plot, &axes, n, points),
             Form::Distribution | Form::Lines => line(&mut out, plot, &axes, n, points),
+            Form::Dots => dots(&mut out, &axes, n, points),
         }
         let y = TOP + 14.0 * (n as f64 + 1.0);
         let _ = write!(
@@ -141,6 +142,15 @@ fn bars(out: &mut String, plot: &Plot, axes: &Axes, series: usize, points: &[(f6
             short(*y)
         );
     }
+}
+
+/// One path of short strokes, so that thousands of dots stay small.
+fn dots(out: &mut String, axes: &Axes, series: usize, points: &[(f64, f64)]) {
+    let mut path = String::new();
+    for (x, y) in points {
+        let _ = write!(path, "M{:.1} {:.1}h1.5", axes.x(*x), axes.y(*y));
+    }
+    let _ = write!(out, "<path class=\"s{}\" d=\"{path}\"/>", series % COLOURS);
 }
 
 fn line(out: &mut String, plot: &Plot, axes: &Axes, series: usize, points: &[(f64, f64)]) {

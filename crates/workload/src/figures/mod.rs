@@ -1,4 +1,4 @@
-//! The figures with which [WL] describes a workload (Figures 2 to 9, 11 and 12, Tables 1 and 2), of the trace at hand: as
+//! The figures with which [WL] describes a workload (Figures 2 to 13, Tables 1 and 2), of the trace at hand: as
 //! numbers, as text with tabs, and as drawings for a page.
 
 mod draw;
@@ -7,10 +7,14 @@ pub use draw::svg;
 
 use crate::analyze::Operation;
 use crate::model::{FamilyObservation, Observation, Sizes};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// Points of a curve at most, and bins of a key space.
 const POINTS: usize = 400;
+
+/// Cells in which accesses to single keys are told apart, across and up.
+const DOTS: (u64, u64) = (240, 120);
 
 /// How a figure is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub enum Form {
     Distribution,
     /// Lines from zero.
     Lines,
+    /// A dot for each point.
+    Dots,
 }
 
 /// One figure.
@@ -90,6 +96,7 @@ pub fn of(seen: &Observation) -> Vec<Plot> {
         all.push(scans(*cf, family));
         all.push(sizes(*cf, family));
         all.extend(heat(*cf, family));
+        all.push(single(*cf, family, seen.requests));
     }
     all.retain(|plot| !plot.is_empty());
     all
@@ -278,6 +285,35 @@ fn heat(cf: u32, family: &FamilyObservation) -> Option<Plot> {
     })
 }
 
+/// When single keys are accessed: a dot where any of the keys and of the requests beside each other meet.
+fn single(cf: u32, family: &FamilyObservation, requests: u64) -> Plot {
+    let cell = |n: u64, all: u64, cells: u64| {
+        let width = all.div_ceil(cells).max(1);
+        n / width * width
+    };
+    let keys = family.keys.len() as u64;
+    let mut seen: BTreeMap<usize, BTreeSet<(u64, u64)>> = BTreeMap::new();
+    for (place, operation, at) in family.keys.accesses() {
+        let x = cell(at, requests, DOTS.0);
+        let y = cell(u64::from(place), keys, DOTS.1);
+        seen.entry(operation).or_default().insert((x, y));
+    }
+    let series = Operation::ALL.into_iter().filter_map(|operation| {
+        let cells = seen.get(&operation.id())?.iter();
+        let points = cells.map(|&(x, y)| (x as f64, y as f64));
+        Some((operation.name().to_string(), points.collect()))
+    });
+    Plot {
+        name: format!("single-keys-{cf}"),
+        title: format!("Family {cf}: when single keys are accessed, by their places"),
+        document: "Figures 10, 13",
+        axes: ["requests before", "place of the key"],
+        form: Form::Dots,
+        labels: Vec::new(),
+        series: series.collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +365,14 @@ mod tests {
         );
         assert!(lines(&plots, "key-space-0").contains("get\t0\t20\nget\t1\t1\n"));
         assert!(lines(&plots, "sizes").contains("value\tfamily 1\t50\n"));
+        // The first key twenty times, and the others one after the other; the scan is of the first one.
+        let single = lines(&plots, "single-keys-0");
+        assert!(single.contains("get\t0\t0\nget\t1\t0\n"), "{single}");
+        assert!(
+            single.contains("get\t28\t9\niterator_Seek\t30\t0\n"),
+            "{single}"
+        );
+        assert_eq!(single.lines().count(), 1 + 29 + 1);
         // A family without scans has no figure of them.
         assert!(!plots.iter().any(|p| p.name == "scans-1"));
     }
