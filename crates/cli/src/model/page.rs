@@ -189,9 +189,9 @@ fn effects(pairs: &[Pair]) -> String {
 }
 
 /// Stalls and throughput, of replays that wait for nothing.
-fn free([a, b]: &[Effects; 2]) -> String {
+fn free(how: &str, [a, b]: &[Effects; 2]) -> String {
     format!(
-        "<div class=wide><table class=numbers><tr><th>as fast as it goes, cache of {:.1} %</th><th>the trace</th><th>its twin</th></tr>\
+        "<div class=wide><table class=numbers><tr><th>{how}, cache of {:.1} %</th><th>the trace</th><th>its twin</th></tr>\
          <tr><td>seconds that writers were held up</td><td>{:.2}</td><td>{:.2}</td></tr>\
          <tr><td>requests per second</td><td>{}</td><td>{}</td></tr></table></div>",
         FREE * 100.0,
@@ -268,7 +268,11 @@ pub fn html(result: &Result) -> String {
         term::counted(result.replayed, "request")
     );
     page.push_str(&effects(&result.pairs));
-    page.push_str(&free(&result.free));
+    page.push_str(&free("as fast as it goes", &result.free));
+    if let Some((bytes, both)) = &result.limited {
+        let how = format!("with {}/s for flushes and compactions", term::bytes(*bytes));
+        page.push_str(&free(&how, both));
+    }
     page.push_str("<h2>Distributions</h2><p><span class=key1>the trace</span>, <span class=key2>its twin (dashed)</span></p>\
                    <div class=charts>");
     result

@@ -8,7 +8,7 @@ use spanlith::{
 };
 use spanlith_base::stats::{Statistics, Ticker};
 use spanlith_cache::Policy;
-use spanlith_env::Env;
+use spanlith_env::{Env, RateLimiter, RateLimiterOptions};
 use spanlith_table::BlockCache;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,8 @@ const BATCH: usize = 1 << 20;
 /// Takes an entry: the id of its family, key and value.
 pub type Entry<'a> = dyn FnMut(u32, &[u8], &[u8]) -> spanlith::Result<()> + 'a;
 
+/// Between two grants of bytes to a limited disk: short beside the stalls that are to be seen.
+const REFILL_MICROS: u64 = 10_000;
 /// Writes after which it is looked whether a memtable was sealed.
 const LOOK_EVERY: u64 = 16;
 
@@ -33,6 +35,18 @@ pub enum Pace {
     InStep,
     /// As fast as they are answered.
     Free,
+    /// Likewise, but flushes and compactions write so many bytes per second at most, as on a slow disk: writers are held up, and for how
+    /// long follows from what has to be written.
+    Limited(Limit),
+}
+
+/// A disk that flushes and compactions wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The rate at which it takes them.
+    pub bytes_per_second: u64,
+    /// Bytes of a memtable of families that were made; those of a checkpoint keep their options.
+    pub write_buffer: Option<u64>,
 }
 
 /// Describes what a replay did.
@@ -48,6 +62,24 @@ pub struct Effects {
     pub stalled: f64,
     /// Requests per second.
     pub rate: f64,
+}
+
+impl Limit {
+    /// Some forty memtables are written: with the defaults nobody would ever be held up, and what is left to compact at the end would
+    /// decide for how long.
+    fn hold_up(&self, families: &[Cf]) -> spanlith::Result<()> {
+        let Some(buffer) = self.write_buffer else {
+            return Ok(());
+        };
+        let changes = [
+            ("level0_slowdown_writes_trigger", 5),
+            ("level0_stop_writes_trigger", 8),
+            ("soft_pending_compaction_bytes_limit", 8 * buffer),
+            ("hard_pending_compaction_bytes_limit", 16 * buffer),
+        ];
+        let changes = changes.map(|(name, value)| (name, value.to_string()));
+        families.iter().try_for_each(|cf| cf.set_options(&changes))
+    }
 }
 
 /// A database that replays start from.
@@ -183,13 +215,14 @@ impl Base {
 
     /// Opens it.
     pub fn open(&self, how: Option<(&BlockCache, &Arc<Statistics>)>) -> anyhow::Result<Db> {
-        self.open_at(&self.dir, how)
+        self.open_at(&self.dir, how, Pace::Free)
     }
 
     fn open_at(
         &self,
         dir: &Path,
         how: Option<(&BlockCache, &Arc<Statistics>)>,
+        pace: Pace,
     ) -> anyhow::Result<Db> {
         let mut builder = Db::builder(dir);
         for family in self.families.values() {
@@ -201,6 +234,14 @@ impl Base {
         }
         if let Some((_, statistics)) = how {
             builder = builder.statistics(statistics.clone());
+        }
+        if let Pace::Limited(limit) = pace {
+            let limits = RateLimiterOptions {
+                refill_period_micros: REFILL_MICROS,
+                ..RateLimiterOptions::new(limit.bytes_per_second.max(1))
+            };
+            let clock = Env::system().clock.clone();
+            builder = builder.rate_limiter(Arc::new(RateLimiter::new(&limits, clock)));
         }
         builder.open().at(dir)
     }
@@ -218,8 +259,11 @@ impl Base {
         source.close().at(&self.dir)?;
         let statistics = Arc::new(Statistics::new());
         let cache = BlockCache::new(cache_bytes, Policy::Lru);
-        let db = self.open_at(copy, Some((&cache, &statistics)))?;
+        let db = self.open_at(copy, Some((&cache, &statistics)), pace)?;
         let families: Vec<Cf> = db.cfs();
+        if let Pace::Limited(limit) = pace {
+            limit.hold_up(&families).at(copy)?;
+        }
         let mut replayer = Replayer::new(&db, &families, &Env::system(), trace).at(copy)?;
         replayer.prepare().at(copy)?;
         let options = ReplayOptions {
@@ -252,7 +296,7 @@ impl Base {
         let began = Instant::now();
         let done = match pace {
             Pace::InStep => replayer.replay(&options, Some(&after)),
-            Pace::Free => replayer.replay(&options, None),
+            Pace::Free | Pace::Limited(_) => replayer.replay(&options, None),
         };
         let done = done.at(copy)?;
         let seconds = began.elapsed().as_secs_f64();

@@ -7,7 +7,7 @@
 //! in step with flushes and compactions, so that they follow from the requests; stalls and throughput as fast as it goes.
 
 use super::checkpoint::Checkpoint;
-use super::run::{Base, Effects, Pace, made_families};
+use super::run::{Base, Effects, Limit, Pace, made_families};
 use super::{Compared, Limits, compare, observe, page, write_trace};
 use crate::db::open::How;
 use crate::fail::{At, Failure, Usage};
@@ -71,6 +71,11 @@ pub struct Twin {
     limits: Limits,
 }
 
+/// Seconds that a limited disk takes for what the original has flushed and compacted, beside twice the time of a replay without limit.
+const STALLED: f64 = 6.0;
+/// Bytes per second of a disk that is limited at least: of fewer a stall or two are all there is.
+const LIMIT_MIN: u64 = 256 * 1024;
+
 /// Describes what both did with a cache of that size.
 pub struct Pair {
     pub part: f64,
@@ -86,6 +91,8 @@ pub struct Result {
     pub pairs: Vec<Pair>,
     /// As fast as it goes, with a cache of [`FREE`].
     pub free: [Effects; 2],
+    /// The same while flushes and compactions are held to so many bytes per second; none if next to nothing is written.
+    pub limited: Option<(u64, [Effects; 2])>,
     /// Both began with what a checkpoint holds.
     pub is_from_checkpoint: bool,
     pub seconds: f64,
@@ -202,12 +209,26 @@ impl Twin {
             });
         }
         let free = replay(FREE, Pace::Free)?;
+        let written = pairs.iter().map(|p| p.original.written).max().unwrap_or(0);
+        let quickly = replayed as f64 / free.0.rate.min(free.1.rate).max(1.0);
+        let limited = match (written as f64 / (STALLED + 2.0 * quickly)) as u64 {
+            bytes if bytes >= LIMIT_MIN => {
+                let limit = Limit {
+                    bytes_per_second: bytes,
+                    write_buffer: checkpoint.is_none().then_some(buffer),
+                };
+                let both = replay(FREE, Pace::Limited(limit))?;
+                Some((bytes, [both.0, both.1]))
+            }
+            _ => None,
+        };
         Ok(Result {
             trace: self.trace.clone(),
             model,
             compared,
             pairs,
             free: [free.0, free.1],
+            limited,
             is_from_checkpoint: checkpoint.is_some(),
             seconds: began.elapsed().as_secs_f64(),
             bytes: [original.bytes, other.bytes],
@@ -297,6 +318,9 @@ pub fn ratio(original: f64, twin: f64) -> f64 {
 fn numbers(result: &Result) -> serde_json::Value {
     let effects = |e: &Effects| json!({ "block_reads": e.reads, "hit_ratio": e.hit_ratio, "bytes_written": e.written });
     let free = |e: &Effects| json!({ "stall_seconds": e.stalled, "requests_per_second": e.rate });
+    let limited = result.limited.as_ref().map(|(bytes, [a, b])| {
+        json!({ "bytes_per_second": bytes, "original": free(a), "twin": free(b) })
+    });
     let distances: serde_json::Map<String, serde_json::Value> = result
         .compared
         .iter()
@@ -310,7 +334,8 @@ fn numbers(result: &Result) -> serde_json::Value {
         })
         .collect();
     json!({ "ks": distances, "runs": runs, "from_checkpoint": result.is_from_checkpoint,
-            "free": { "cache": FREE, "original": free(&result.free[0]), "twin": free(&result.free[1]) }, "seconds": result.seconds, "replayed": result.replayed,
+            "free": { "cache": FREE, "original": free(&result.free[0]), "twin": free(&result.free[1]) }, "limited": limited,
+            "seconds": result.seconds, "replayed": result.replayed,
             "table_bytes": { "original": result.bytes[0], "twin": result.bytes[1] } })
 }
 
@@ -360,5 +385,15 @@ fn print(result: &Result) -> anyhow::Result<()> {
         term::count(a.rate as u64),
         term::count(b.rate as u64)
     )?;
+    if let Some((bytes, [a, b])) = &result.limited {
+        writeln!(
+            out,
+            "  with {}/s for flushes and compactions: stalled {:.2} and {:.2} s, {:+.1} %",
+            term::bytes(*bytes),
+            a.stalled,
+            b.stalled,
+            (ratio(a.stalled, b.stalled) - 1.0) * 100.0
+        )?;
+    }
     Ok(())
 }
