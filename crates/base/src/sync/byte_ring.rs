@@ -12,16 +12,16 @@
     reason = "two threads share the bytes of a ring without a lock; tested with both at work"
 )]
 
+use super::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::memory::prefetch_to_write;
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a record before its payload.
 pub const RECORD_HEAD: usize = 13;
 const HEAD: usize = RECORD_HEAD;
-/// Bytes of a ring, a power of two.
-const BYTES: usize = 256 << 10;
+/// Bytes of a ring, a power of two. In models a few records fill it.
+const BYTES: usize = if cfg!(shuttle) { 256 } else { 256 << 10 };
 const MASK: u64 = BYTES as u64 - 1;
 /// Bytes in use at which the writer is told.
 const TELL_AT: u64 = BYTES as u64 / 2;
@@ -225,7 +225,7 @@ impl Producer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
@@ -293,5 +293,74 @@ mod tests {
             }
         }
         assert_eq!(told, [BYTES / 128 - 1, BYTES / 64 - 1]);
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use super::*;
+    use crate::sync::{Mutex, explore};
+    use std::sync::atomic::AtomicUsize as Plain;
+
+    const RECORDS: usize = 24;
+
+    /// The number of a record, its length, and as many bytes that follow from both.
+    fn record(n: usize) -> Vec<u8> {
+        let len = 3 + n * 7 % (RECORD_MAX - 3);
+        let mut out = vec![n as u8, len as u8];
+        out.extend((2..len).map(|at| (at * 31 + n) as u8));
+        out
+    }
+
+    /// A thread that fills the ring over and over, and two writers that take turns, as the thread of a trace and a caller without
+    /// room do: every record arrives whole, once and in order.
+    #[test]
+    fn records_of_a_ring_arrive_whole_and_in_order() {
+        explore("trace: rings, two that empty them", || {
+            let side = Ring::new(0);
+            let got = Arc::new(Mutex::new(90, (Vec::new(), 0)));
+            let arrived = Arc::new(Plain::new(0));
+            let writers: Vec<_> = (0..2)
+                .map(|_| {
+                    let (ring, got, arrived) = (side.ring.clone(), got.clone(), arrived.clone());
+                    shuttle::thread::spawn(move || {
+                        while arrived.load(Ordering::SeqCst) < RECORDS {
+                            {
+                                let mut got = got.lock();
+                                let (bytes, n) = &mut *got;
+                                ring.take(bytes);
+                                while !bytes.is_empty() {
+                                    let expected = record(*n);
+                                    assert!(bytes.starts_with(&expected), "record {n}: {bytes:?}");
+                                    bytes.drain(..expected.len());
+                                    *n += 1;
+                                }
+                                arrived.store(*n, Ordering::SeqCst);
+                            }
+                            shuttle::thread::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            let mut told = 0;
+            for n in 0..RECORDS {
+                loop {
+                    match side.push(&record(n)) {
+                        None => shuttle::thread::yield_now(),
+                        Some(fill) => {
+                            told += usize::from(fill == Fill::Half);
+                            break;
+                        }
+                    }
+                }
+            }
+            for writer in writers {
+                writer.join().unwrap();
+            }
+            assert_eq!(got.lock().1, RECORDS);
+            // At most once for each half of a ring that was filled.
+            let filled: usize = (0..RECORDS).map(|n| record(n).len()).sum();
+            assert!(told <= filled / (BYTES / 2), "{told} of {filled} bytes");
+        });
     }
 }
