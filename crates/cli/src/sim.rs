@@ -54,6 +54,9 @@ pub struct Lsm {
     /// the buffers is full; 0 for what the policy takes by itself
     #[arg(long, value_name = "BYTES")]
     floor: Option<u64>,
+    /// Without the slot that smooth has for merges within level 0 beside the compaction out of it
+    #[arg(long)]
+    no_merges_beside: bool,
     /// Runs this many random sets of parameters instead
     #[arg(long, visible_alias = "random", value_name = "N", conflicts_with_all = ["burst", "floor", "offered", "seconds"])]
     sets: Option<u64>,
@@ -188,6 +191,7 @@ impl Lsm {
             };
             params.seconds = self.seconds;
             params.stage1_floor_rate = self.floor.unwrap_or(params.stage1_floor_rate);
+            params.merges_beside = !self.no_merges_beside;
             let began = Instant::now();
             let o = run(&params);
             let times = self.seconds / began.elapsed().as_secs_f64().max(1e-9);
@@ -256,7 +260,10 @@ impl Lsm {
             };
             for set in 0..sets {
                 let seed = self.seed.wrapping_add(set);
-                let params = random_params(seed, policy);
+                let params = Params {
+                    merges_beside: !self.no_merges_beside,
+                    ..random_params(seed, policy)
+                };
                 let o = run_settled(&params);
                 if tally.add(&params, &o) {
                     failed_any = true;

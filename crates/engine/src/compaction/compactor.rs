@@ -240,6 +240,7 @@ impl<'a> Compactor<'a> {
             max_subcompactions: 0,
             blob_gc: BlobGcChoice::default(),
             gives_way: false,
+            is_beside: false,
             canceled: None,
             trim: None,
             told: None,
@@ -256,6 +257,9 @@ impl<'a> Compactor<'a> {
             file.being_compacted.store(stays, Ordering::Relaxed);
         }
         state.jobs.end_compaction();
+        if job.is_beside {
+            state.jobs.set_beside_works(false);
+        }
         if let Some(f) = state.family_mut(job.family.id) {
             f.compaction.end(job.id);
             // An input that went is not there any more, if it went.

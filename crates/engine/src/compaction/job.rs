@@ -56,6 +56,8 @@ pub(crate) struct CompactionJob {
     pub blob_gc: BlobGcChoice,
     /// Lets more urgent work go first; not what a caller waits for.
     pub gives_way: bool,
+    /// It merges within level 0 beside a compaction out of it, in a slot of its own.
+    pub is_beside: bool,
     /// Set by a caller who does not want it any more.
     pub canceled: Option<Arc<AtomicBool>>,
     /// Versions that go, whoever sees them.
@@ -530,7 +532,7 @@ impl<'a> CompactionRun<'a> {
     }
 
     fn split_limits(&self) -> SplitLimits {
-        let running = self.lsm.state.lock().jobs.compactions_running();
+        let running = self.lsm.state.lock().jobs.compactions_in_slots();
         SplitLimits {
             subcompactions: self.lsm.options().max_subcompactions,
             free_jobs: self.lsm.max_compactions().saturating_sub(running) as u64,

@@ -2,6 +2,7 @@
 
 mod balance;
 mod below;
+mod beside;
 mod blob_gc;
 mod blob_meter;
 mod compactor;

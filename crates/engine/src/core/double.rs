@@ -159,6 +159,11 @@ impl BackgroundWork for Double {
         self.note(format!("compact {family:?}"));
     }
 
+    fn merge_beside(&self) {
+        self.state().jobs.free_beside();
+        self.note("merge beside".to_string());
+    }
+
     fn resume_by_itself(&self) -> Result<()> {
         self.note("resume".to_string());
         Ok(())

@@ -8,6 +8,17 @@ use std::sync::Arc;
 /// [`FlushTurn`](super::FlushTurn).
 pub(crate) struct Together(pub Vec<(u32, Arc<MemTable>)>);
 
+/// The slot for a merge within level 0 beside a compaction out of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Beside {
+    #[default]
+    Free,
+    /// A job is queued for it, or looks for work.
+    Taken,
+    /// It merges, and is one of the compaction jobs that found work.
+    Works,
+}
+
 /// See the head of the module.
 #[derive(Default)]
 pub(crate) struct Jobs {
@@ -21,6 +32,7 @@ pub(crate) struct Jobs {
     compactions_queued: usize,
     /// Compaction jobs that found work.
     compactions_running: usize,
+    beside: Beside,
     /// Exclusive manual compactions in progress; automatic ones stay away meanwhile.
     exclusive: usize,
     /// Manual compactions in progress, of any kind.
@@ -70,6 +82,7 @@ impl Jobs {
     /// Returns whether no flush and no compaction runs or is queued.
     pub(crate) fn are_over(&self) -> bool {
         self.compactions_queued + self.compactions_running + self.flushes == 0
+            && self.beside == Beside::Free
     }
 
     /// Flush jobs queued or running.
@@ -116,6 +129,31 @@ impl Jobs {
     /// A compaction job that found work is over.
     pub(crate) fn end_compaction(&mut self) {
         self.compactions_running = self.compactions_running.saturating_sub(1);
+    }
+
+    /// Compaction jobs, queued or at work, without the one that has a slot of its own.
+    pub(crate) fn compactions_in_slots(&self) -> usize {
+        let all = self.compactions_queued + self.compactions_running;
+        all.saturating_sub(usize::from(self.beside == Beside::Works))
+    }
+
+    /// Takes the slot for a merge beside a compaction; false if it is taken.
+    pub(crate) fn take_beside(&mut self) -> bool {
+        let is_free = self.beside == Beside::Free;
+        if is_free {
+            self.beside = Beside::Taken;
+        }
+        is_free
+    }
+
+    /// The job of that slot found work, or is over with it.
+    pub(crate) fn set_beside_works(&mut self, works: bool) {
+        self.beside = if works { Beside::Works } else { Beside::Taken };
+    }
+
+    /// The job of that slot ends.
+    pub(crate) fn free_beside(&mut self) {
+        self.beside = Beside::Free;
     }
 
     /// The tree of a family asks for a compaction.
@@ -258,6 +296,27 @@ mod tests {
         jobs.release_writers();
         assert!(!jobs.hold_back_writers());
         assert!(jobs.are_over() && jobs.are_going_to_change());
+    }
+
+    #[test]
+    fn the_slot_beside_counts_apart() {
+        let mut jobs = Jobs::default();
+        assert!(jobs.take_beside() && !jobs.take_beside() && !jobs.are_over());
+        jobs.begin_compaction();
+        assert_eq!(jobs.compactions_in_slots(), 1);
+        jobs.begin_compaction();
+        jobs.set_beside_works(true);
+        assert_eq!(
+            (jobs.compactions_in_slots(), jobs.compactions_running()),
+            (1, 2)
+        );
+        jobs.end_compaction();
+        jobs.set_beside_works(false);
+        assert_eq!(jobs.compactions_in_slots(), 1);
+        jobs.end_compaction();
+        assert!(!jobs.are_over());
+        jobs.free_beside();
+        assert!(jobs.are_over());
     }
 
     #[test]

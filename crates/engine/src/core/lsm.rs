@@ -72,6 +72,9 @@ pub(crate) trait BackgroundWork: Send + Sync {
     /// Picks a compaction, runs it, and asks for the next.
     fn compact(&self);
 
+    /// Merges files of level 0 beside a compaction out of it, until there is nothing to merge.
+    fn merge_beside(&self);
+
     /// Tries to bring the database back after an error that refuses writes.
     ///
     /// # Errors

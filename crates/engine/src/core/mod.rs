@@ -127,7 +127,7 @@ pub(crate) use request::{Mark, Payload, Request, TrackedKey, TransactionWrite};
 pub use resources::DefaultCache;
 pub(crate) use resources::Resources;
 pub(crate) use retired::LogRetirement;
-pub(crate) use schedule::panicked;
+pub(crate) use schedule::{is_merge_beside_due, panicked};
 pub(crate) use seqno_times::{RESERVED, SeqnoTimes};
 pub(crate) use settings::{
     blob_compression_options, bottommost_compression_options, codec_choice, compression_options,

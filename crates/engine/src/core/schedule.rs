@@ -4,6 +4,7 @@ use super::background_error::Place;
 use super::state::{DbState, FamilyState};
 use super::urgent::is_any_urgent;
 use super::{BackgroundWork, Lsm, gate};
+use crate::picker::leaves_room_beside;
 use spanlith_base::{Error, Result, Severity, callbacks};
 use spanlith_env::JobClass;
 use spanlith_pace::{SpeedUpInput, wants_speed_up};
@@ -11,6 +12,9 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+/// Says what a job is that merges within level 0 beside a compaction out of it.
+const MERGE_BESIDE: &str = "merge";
 
 impl Lsm {
     /// Compaction jobs that may run at once: RocksDB's split of `max_background_jobs`.
@@ -23,6 +27,16 @@ impl Lsm {
             o.max_background_compactions
         };
         wanted.max(1) as usize
+    }
+
+    /// Threads that compactions may have: one for each that may run at once, and one for merges beside them.
+    pub(crate) fn compaction_threads(&self) -> usize {
+        self.max_compactions() + usize::from(self.merges_beside())
+    }
+
+    /// Returns whether a merge within level 0 may run beside the compactions that [`Self::max_compactions`] allows.
+    pub(crate) fn merges_beside(&self) -> bool {
+        self.throttle.is_smooth() && self.options().own.level0_merges_beside
     }
 
     /// Flush jobs that may run at once: RocksDB's split of `max_background_jobs`.
@@ -93,7 +107,7 @@ impl Lsm {
             return;
         }
         let queued = state.jobs.compactions_queued();
-        let busy = queued + state.jobs.compactions_running();
+        let busy = state.jobs.compactions_in_slots();
         // One job at a time unless some tree is behind, as RocksDB; each finished job asks again.
         let behind = || state.families.values().any(wants_more);
         let is_held = !self.gate.is_open_to_leaders() || self.gate.has(gate::FULL);
@@ -107,6 +121,8 @@ impl Lsm {
             spawn(&work, JobClass::Low, "compaction", (), |work| {
                 work.compact()
             });
+        } else if busy >= limit && self.merges_beside() {
+            queue_merge_beside(&work, state);
         }
     }
 
@@ -143,7 +159,7 @@ impl Lsm {
     }
 
     /// A job panicked, which is a fatal background error.
-    fn job_panicked(&self, class: JobClass, error: &Error) {
+    fn job_panicked(&self, class: JobClass, what: &str, error: &Error) {
         self.set_error(Place::Panic, error);
         let mut state = self.state.lock();
         // The job cannot give back what it took; nothing new starts after an error.
@@ -154,6 +170,9 @@ impl Lsm {
         } else {
             // It was queued no more. Others may go on: whoever closes waits for them.
             state.jobs.end_compaction();
+            if what == MERGE_BESIDE {
+                state.jobs.free_beside();
+            }
         }
         drop(state);
         self.state.notify_all();
@@ -185,11 +204,25 @@ fn spawn(
             let _inside = callbacks::enter(callbacks::Place::Job);
             let run = || me.lsm().disk.during(what, || job(&*me));
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-                me.lsm().job_panicked(class, &panicked(what, &*panic));
+                me.lsm().job_panicked(class, what, &panicked(what, &*panic));
             }
             drop(held);
         }),
     );
+}
+
+/// Queues a merge within a level 0 that a compaction takes older files out of, if its slot is free.
+fn queue_merge_beside(work: &Arc<dyn BackgroundWork>, state: &mut DbState) {
+    if state.families.values().any(is_merge_beside_due) && state.jobs.take_beside() {
+        let run = |work: &dyn BackgroundWork| work.merge_beside();
+        spawn(work, JobClass::Low, MERGE_BESIDE, (), run);
+    }
+}
+
+/// Returns whether files came to a level 0 while a compaction takes older ones out of it, as far as can be said at little cost.
+pub(crate) fn is_merge_beside_due(f: &FamilyState) -> bool {
+    !f.settings.options.disable_auto_compactions
+        && leaves_room_beside(&f.version, &f.settings.levels, f.compaction.running())
 }
 
 /// A flush job that [`Jobs`](super::Jobs) counts until this is dropped.
@@ -252,11 +285,13 @@ fn wants_more(f: &FamilyState) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CompactionProgress;
     use super::super::double::Double;
     use super::super::gate;
     use super::*;
     use crate::Db;
-    use crate::options::{CfOptions, DbOptions};
+    use crate::options::{CfOptions, DbOptions, WriteThrottlePolicy};
+    use crate::picker::RunningCompaction;
     use spanlith_env::{Env, Executor, MemFs};
 
     /// A close waited for no compaction any more once a flush had panicked.
@@ -367,6 +402,66 @@ mod tests {
         }
         double.schedule();
         assert_eq!(double.run(), ["compact Some(1)"]);
+    }
+
+    /// Files 5 to 8 came while a compaction takes 1 to 4 out of level 0.
+    fn beside(policy: WriteThrottlePolicy) -> Arc<Double> {
+        let mut options = DbOptions::new();
+        options.own.write_throttle_policy = policy;
+        let double = Double::new(&options, &["default"], &CfOptions::new());
+        let range = RunningCompaction {
+            id: 9,
+            output_level: 1,
+            smallest: b"a".to_vec(),
+            largest: b"z".to_vec(),
+            input_levels: vec![0],
+            proximal: None,
+        };
+        let mut state = double.state();
+        let progress = Arc::new(CompactionProgress::new(9, 10, 0));
+        let f = state.family_mut(0).unwrap();
+        f.compaction.begin(range, progress);
+        state.jobs.begin_compaction();
+        drop(state);
+        double
+    }
+
+    const FOUR_CAME: &str =
+        "L0 8 a..z 1MB\nL0 7 a..z 1MB\nL0 6 a..z 1MB\nL0 5 a..z 1MB\nL0 4 a..z 1MB busy";
+
+    #[test]
+    fn a_merge_beside_a_compaction_of_level_0_has_a_slot_of_its_own() {
+        let double = beside(WriteThrottlePolicy::Smooth);
+        double.install(0, FOUR_CAME);
+        double.schedule();
+        assert!(!double.state().jobs.take_beside(), "it is asked for once");
+        assert_eq!(double.state().jobs.compactions_queued(), 0);
+        assert_eq!(double.run(), ["merge beside"]);
+        double.schedule();
+        assert_eq!(double.run(), ["merge beside"]);
+        assert_eq!(double.lsm().compaction_threads(), 2);
+        for policy in [WriteThrottlePolicy::Rocksdb, WriteThrottlePolicy::TwoStage] {
+            let double = beside(policy);
+            double.install(0, FOUR_CAME);
+            assert_eq!(double.run(), [""; 0], "{policy:?}");
+            assert_eq!(double.lsm().compaction_threads(), 1);
+        }
+    }
+
+    #[test]
+    fn no_merge_begins_beside_while_work_is_held_back() {
+        let held = |hold: &dyn Fn(&mut DbState)| {
+            let double = beside(WriteThrottlePolicy::Smooth);
+            hold(&mut double.state());
+            double.install(0, FOUR_CAME);
+            assert_eq!(double.run(), [""; 0]);
+        };
+        held(&|state| state.jobs.pause());
+        held(&|state| state.jobs.begin_manual(true));
+        let double = beside(WriteThrottlePolicy::Smooth);
+        double.lsm().switches.abort();
+        double.install(0, FOUR_CAME);
+        assert_eq!(double.run(), [""; 0]);
     }
 
     #[test]

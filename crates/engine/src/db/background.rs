@@ -25,6 +25,10 @@ impl BackgroundWork for Engine {
         Compactor::new(self).run_next();
     }
 
+    fn merge_beside(&self) {
+        Compactor::new(self).run_beside();
+    }
+
     fn resume_by_itself(&self) -> Result<()> {
         Resume::of(self).by_itself()
     }

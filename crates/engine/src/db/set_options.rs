@@ -201,7 +201,7 @@ impl<'a> OptionsChange<'a> {
         drop(leader);
         let executor = &self.lsm.c.env.executor;
         executor.reserve(JobClass::High, self.lsm.max_flushes());
-        executor.reserve(JobClass::Low, self.lsm.max_compactions());
+        executor.reserve(JobClass::Low, self.lsm.compaction_threads());
         self.lsm.schedule(&mut state);
         drop(state);
         self.lsm.start_reports(&now, &new);

@@ -101,6 +101,10 @@ options! {
         /// goes on. Compactions out of level 0 give way to flushes only, those that a caller waits for to nothing. Deep
         /// compactions hold their files for longer.
         mutable preemptible_compaction: bool = false;
+        /// Under the policy `smooth`, while a compaction takes files out of level 0, has the files that come meanwhile merged within
+        /// level 0 by one more thread than `max_background_jobs` gives to compactions. The next compaction out of level 0 takes in
+        /// more by that, and an overload is carried at a higher rate. Leveled compaction only.
+        mutable level0_merges_beside: bool = true;
         // Asynchronous requests.
 
         /// Says who carries out asynchronous requests: whoever waits for one, and few threads for the others (`inline`);

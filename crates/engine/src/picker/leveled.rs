@@ -26,7 +26,7 @@ use std::sync::Arc;
 const SORTED_FILES: usize = 50;
 
 /// Fewest files of level 0 that are merged into one because level 0 cannot go down.
-const MIN_INTRA_L0_FILES: usize = 4;
+pub(super) const MIN_INTRA_L0_FILES: usize = 4;
 
 /// Most files that move down in one step.
 const MAX_MOVED_FILES: usize = 4;
@@ -432,7 +432,7 @@ impl Picking<'_> {
 
     /// The newest files of level 0, as long as each further one makes the work per removed file
     /// cheaper.
-    fn intra_level0(&self) -> Option<Files> {
+    pub(super) fn intra_level0(&self) -> Option<Files> {
         let o = self.input.options;
         let files = self.version().files(0);
         let trigger = usize::try_from(o.level0_file_num_compaction_trigger).unwrap_or(0);
@@ -676,7 +676,7 @@ impl Picking<'_> {
     }
 
     /// A plan that merges files of level 0 into one. Independent of all other levels.
-    fn finish_level0(&self, files: Files, score: f64) -> Option<CompactionPlan> {
+    pub(super) fn finish_level0(&self, files: Files, score: f64) -> Option<CompactionPlan> {
         Some(self.plan(Draft {
             inputs: vec![(0, files)],
             output_level: 0,

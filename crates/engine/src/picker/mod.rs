@@ -2,6 +2,7 @@
 //!
 //! - [`pick`]: what a family does by itself, in its compaction style: [`pick_leveled`], [`pick_universal`]
 //!   or [`pick_fifo`].
+//! - [`pick_beside`]: a merge within level 0 while a compaction out of it runs.
 //! - [`pick_manual_range`]: one step of a compaction of a key range that a caller asked for.
 //! - [`pick_files`]: a compaction of files that a caller names.
 //!
@@ -11,6 +12,7 @@
 //! Inputs are never in another plan, and no running plan writes to an overlapping range of the same
 //! level (C2). Pickers read the files' flags and set none.
 
+mod beside;
 mod blob_budget;
 mod blob_gc;
 mod fifo;
@@ -25,6 +27,7 @@ mod read_hot;
 mod sorting;
 mod universal;
 
+pub use beside::{leaves_room_beside, pick_beside};
 pub(crate) use blob_budget::{BlobFileSet, BlobSpace, passive};
 pub use fifo::{fifo_needs_compaction, pick_fifo};
 pub use files::{NamedFiles, files_within, pick_files};

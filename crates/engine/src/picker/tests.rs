@@ -68,6 +68,10 @@ impl Script {
                 );
                 picked.map_or_else(|| "nothing".to_string(), |p| print_plan(&p))
             }
+            "beside" => {
+                let picked = pick_beside(&self.input(&d));
+                picked.map_or_else(|| "nothing".to_string(), |p| print_plan(&p))
+            }
             "manual" => self.manual(&d),
             "whole" => match pick_universal_whole(&self.input(&d), 0) {
                 None => "conflict".to_string(),

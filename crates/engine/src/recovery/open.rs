@@ -511,7 +511,7 @@ fn describe(lsm: &Lsm) {
 fn start_work(lsm: &Lsm) {
     let executor = &lsm.c.env.executor;
     executor.reserve(JobClass::High, lsm.max_flushes());
-    executor.reserve(JobClass::Low, lsm.max_compactions());
+    executor.reserve(JobClass::Low, lsm.compaction_threads());
     if let Ok(nice @ 1..) = u8::try_from(lsm.c.options.own.compaction_nice) {
         executor.lower(JobClass::Low, Lowered::Processor(nice));
     }

@@ -184,6 +184,13 @@ const OWN_DB: &[(&str, Row)] = &[
             "a_deep_compaction_lets_flushes_and_level_0_go_first",
         ),
     ),
+    (
+        "level0_merges_beside",
+        Elsewhere(
+            include_str!("merges_beside.rs"),
+            "files_that_come_beside_a_compaction_out_of_level_0_are_merged",
+        ),
+    ),
 ];
 
 const PACE: &str =

@@ -47,6 +47,7 @@ mod live_options;
 mod lone_writer;
 mod manifest;
 mod manifest_variants;
+mod merges_beside;
 mod multi_get;
 mod options_files;
 mod order;

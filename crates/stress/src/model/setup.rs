@@ -62,7 +62,7 @@ impl Setup {
             "",
             "preemptible_compaction=true",
             "write_throttle_policy=smooth",
-            "write_throttle_policy=smooth",
+            "write_throttle_policy=smooth;level0_merges_beside=false",
             "write_throttle_policy=smooth;preemptible_compaction=true",
             "write_throttle_policy=two_stage;preemptible_compaction=true",
             "write_throttle_policy=rocksdb_517",

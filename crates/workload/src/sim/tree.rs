@@ -3,7 +3,7 @@
 //! Keys are spread evenly: a file that covers a part of the key space holds that part of the data at most. Merging what is
 //! spread evenly replaces what both hold.
 
-use spanlith::picker::{CompactionPlan, PickerInput, RunningCompaction, pick_leveled};
+use spanlith::picker::{CompactionPlan, PickerInput, RunningCompaction, pick_beside, pick_leveled};
 use spanlith::version::edit::NewFile;
 use spanlith::version::{
     FileMeta, LevelOptions, LevelTargets, Version, VersionBuilder, VersionEdit,
@@ -151,7 +151,20 @@ impl Tree {
 
     /// Picks a compaction and marks its inputs.
     pub(super) fn pick(&mut self) -> Option<CompactionPlan> {
-        let plan = pick_leveled(&PickerInput {
+        let plan = pick_leveled(&self.input())?;
+        self.begin(&plan);
+        Some(plan)
+    }
+
+    /// Picks a merge within level 0 beside a compaction out of it, and marks its inputs.
+    pub(super) fn pick_beside(&mut self) -> Option<CompactionPlan> {
+        let plan = pick_beside(&self.input())?;
+        self.begin(&plan);
+        Some(plan)
+    }
+
+    fn input(&self) -> PickerInput<'_> {
+        PickerInput {
             version: &self.version,
             options: &self.options,
             running: &self.running,
@@ -160,7 +173,10 @@ impl Tree {
             ahead_seconds: 0,
             young_after: None,
             placed: &[],
-        })?;
+        }
+    }
+
+    fn begin(&mut self, plan: &CompactionPlan) {
         for file in plan.input_files() {
             file.set_being_compacted(true);
         }
@@ -173,15 +189,6 @@ impl Tree {
             input_levels: plan.inputs.iter().map(|i| i.0).collect(),
             proximal: None,
         });
-        Some(plan)
-    }
-
-    /// Gives back the inputs of a plan that was picked last and is not carried out.
-    pub(super) fn put_back(&mut self, plan: &CompactionPlan) {
-        for file in plan.input_files() {
-            file.set_being_compacted(false);
-        }
-        self.running.pop();
     }
 
     /// Installs what a plan makes.
