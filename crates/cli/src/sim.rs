@@ -41,9 +41,9 @@ pub struct Lsm {
     /// One policy instead of all: rocksdb_517, rocksdb, two_stage or smooth
     #[arg(long, value_name = "NAME")]
     policy: Option<String>,
-    /// Simulated seconds
-    #[arg(long, default_value_t = 60.0, value_name = "S")]
-    seconds: f64,
+    /// Simulated seconds: 60 unless given, and 120 of each random set
+    #[arg(long, value_name = "S")]
+    seconds: Option<f64>,
     /// Bytes per second that writers offer
     #[arg(long, default_value_t = 120e6, value_name = "BYTES")]
     offered: f64,
@@ -58,7 +58,7 @@ pub struct Lsm {
     #[arg(long)]
     no_merges_beside: bool,
     /// Runs this many random sets of parameters instead
-    #[arg(long, visible_alias = "random", value_name = "N", conflicts_with_all = ["burst", "floor", "offered", "seconds"])]
+    #[arg(long, visible_alias = "random", value_name = "N", conflicts_with_all = ["burst", "floor", "offered"])]
     sets: Option<u64>,
     /// Of the random sets
     #[arg(long, default_value_t = 1, value_name = "SEED")]
@@ -148,8 +148,10 @@ impl Lsm {
 
     fn run(self) -> anyhow::Result<ExitCode> {
         let policies = self.policies()?;
-        if !self.seconds.is_finite() || !(1.0..=1e7).contains(&self.seconds) {
-            let what = format!("--seconds {} is out of bounds", self.seconds);
+        if let Some(seconds) = self.seconds
+            && !(1.0..=1e7).contains(&seconds)
+        {
+            let what = format!("--seconds {seconds} is out of bounds");
             return Err(Usage::new(what, "from 1 to 10000000").into());
         }
         if !self.offered.is_finite() || !(1.0..=1e12).contains(&self.offered) {
@@ -189,12 +191,12 @@ impl Lsm {
                     ..Params::default()
                 },
             };
-            params.seconds = self.seconds;
+            params.seconds = self.seconds.unwrap_or(params.seconds);
             params.stage1_floor_rate = self.floor.unwrap_or(params.stage1_floor_rate);
             params.merges_beside = !self.no_merges_beside;
             let began = Instant::now();
             let o = run(&params);
-            let times = self.seconds / began.elapsed().as_secs_f64().max(1e-9);
+            let times = params.seconds / began.elapsed().as_secs_f64().max(1e-9);
             self.print(&mut out, policy, &o, times)?;
         }
         Ok(ExitCode::SUCCESS)
@@ -260,10 +262,9 @@ impl Lsm {
             };
             for set in 0..sets {
                 let seed = self.seed.wrapping_add(set);
-                let params = Params {
-                    merges_beside: !self.no_merges_beside,
-                    ..random_params(seed, policy)
-                };
+                let mut params = random_params(seed, policy);
+                params.merges_beside = !self.no_merges_beside;
+                params.seconds = self.seconds.unwrap_or(params.seconds);
                 let o = run_settled(&params);
                 if tally.add(&params, &o) {
                     failed_any = true;
