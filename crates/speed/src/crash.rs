@@ -8,13 +8,14 @@
 //! 3. If it holds anything, every older log holds at least what it held when that was appended.
 //! 4. What an open has shown is there after every further loss of power, whatever was written meanwhile.
 //! 5. An open that is cut short by a loss of power changes nothing of this.
+//! 6. What is read of the logs while they are still being found is what they hold after the verdict.
 
 use crate::disk::SpeedDisk;
 use crate::emulated::{EmulatedDevice, Media, Op, PowerLoss, Profile};
 use crate::format::{FormatOptions, format_disk};
 use crate::log::Log;
 use crate::plant::Plant;
-use crate::usage::SpeedOptions;
+use crate::usage::{LogReading, SpeedOptions};
 use crate::writer::LogFile;
 use spanlith_env::{BlockDevice, Durability, Rng, SeededRng, WritableFile};
 use std::collections::BTreeMap;
@@ -407,10 +408,17 @@ fn contents(disk: &Arc<SpeedDisk>) -> Result<Contents, String> {
         let Some(log) = log else {
             continue;
         };
-        let mut bytes = vec![0; log.len() as usize];
-        let n = log.read_at(disk, 0, &mut bytes);
-        let n = n.map_err(|e| format!("log {number} cannot be read: {e}"))?;
-        bytes.truncate(n);
+        let mut bytes = Vec::new();
+        let mut part = [0; 3000];
+        loop {
+            // Its length is not asked for: that would wait for all of it.
+            let n = log.read_at(disk, bytes.len() as u64, &mut part);
+            let n = n.map_err(|e| format!("log {number} cannot be read: {e}"))?;
+            bytes.extend_from_slice(part.get(..n).unwrap_or_default());
+            if n == 0 {
+                break;
+            }
+        }
         all.insert(number, bytes);
     }
     Ok(all)
@@ -426,9 +434,25 @@ fn judge(
 ) -> Result<(), String> {
     let shared = Arc::new(device(media.clone()));
     shared.record();
-    let disk = SpeedDisk::open_planted(shared.clone(), &options(), plant);
+    let options_of_state = match report.states % 2 {
+        0 => options(),
+        _ => SpeedOptions {
+            reading: LogReading::AlwaysBeside,
+            ..options()
+        },
+    };
+    let disk = SpeedDisk::open_planted(shared.clone(), &options_of_state, plant);
     let disk = disk.map_err(|e| format!("it does not open: {e}"))?;
+    let while_read = match disk.is_being_read() {
+        true => Some(contents(&disk)?),
+        false => None,
+    };
+    let concluded = disk.conclude();
+    concluded.map_err(|e| format!("it does not open: {e}"))?;
     let shown = contents(&disk)?;
+    if while_read.is_some_and(|before| before != shown) {
+        return Err("logs held something else while they were read".to_string());
+    }
     check(&shown, step)?;
     if rng.below(3) > 0 {
         return Ok(());

@@ -12,12 +12,13 @@
 //! Locks: `meta` (rank 25, a token) orders changes of superblock and directory and is held during their I/O; `state`
 //! (rank 94) is bookkeeping; those of logs (95) lie after it. Names of logs are asked for under the lock of an info log.
 
+use self::beside::{Beside, is_beside};
 use crate::directory::{Directory, LogEntry};
 use crate::format::{Opened, read_disk};
 use crate::gate::LogGate;
 use crate::kept::KeptPages;
 use crate::layout::{DIRECTORIES, Layout, SUPERBLOCKS};
-use crate::log::{Log, LogState};
+use crate::log::{Found, Log, LogState};
 use crate::page::colour_of;
 use crate::plant::Plant;
 use crate::scan::{Scan, scan};
@@ -29,9 +30,10 @@ use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{BlockDevice, Durability};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
+mod beside;
 mod ordinals;
 
 /// A speed disk that is open.
@@ -42,10 +44,11 @@ pub struct SpeedDisk {
     layout: Layout,
     epoch: u64,
     read_only: bool,
-    /// Set by [`Self::close`]. Relaxed: those who write have ended before.
-    is_closed: AtomicBool,
+    /// One of the `STAGE`s. [`STAGE_OPEN`] is stored with Release once the logs are as they were found, and loaded with Acquire;
+    /// [`STAGE_CLOSED`] publishes nothing: those who write have ended before.
+    stage: AtomicU8,
     /// Says what the open found.
-    found: Scan,
+    found: OnceLock<Scan>,
     meta: Mutex<Meta>,
     state: Mutex<State>,
     /// `durable` has risen, or something failed.
@@ -62,7 +65,27 @@ struct Meta {
     generation: u64,
     /// Which copy of the directory is written next.
     slot: usize,
+    /// Which copy of the superblock is the newer one.
+    superblock_slot: usize,
+    /// The logs that are read beside.
+    beside: Option<Beside>,
+    /// Why the disk is not opened after all.
+    refused: Option<Error>,
 }
+
+/// The logs are being read, and nothing is written before [`SpeedDisk::conclude`].
+const STAGE_READING: u8 = 0;
+/// The disk is open.
+const STAGE_OPEN: u8 = 1;
+/// [`SpeedDisk::close`] was called.
+const STAGE_CLOSED: u8 = 2;
+
+/// The answer of [`SpeedDisk::found`] before the logs are read.
+static NOTHING: Scan = Scan {
+    logs: Vec::new(),
+    next_ordinal: 0,
+    damage: None,
+};
 
 struct State {
     logs: BTreeMap<u64, Arc<Log>>,
@@ -143,20 +166,14 @@ impl SpeedDisk {
             superblock.owner.clone_from(owner);
         }
         let top = Top::open(&device, &superblock, options.read_only, plant)?;
-        let mut found = scan(&*device, &superblock, &directory, plant)?;
-        if let Some((_, damage)) = &top {
-            found.damage = found.damage.or_else(|| damage.clone());
-        }
-        let kept = found.logs.iter_mut();
-        let kept = kept.map(|log| std::mem::take(&mut log.kept)).collect();
-        if let Some(damage) = &found.damage
-            && !options.accept_damage
-        {
-            return Err(
-                Error::corruption(format!("speed disk {}: {damage}", path.display()))
-                    .with_path(&path),
-            );
-        }
+        let is_beside =
+            top.is_none() && plant.is_none() && is_beside(&superblock, &directory, options);
+        let found = match is_beside {
+            true => None,
+            false => Some(scan(&*device, &superblock, &directory, plant)?),
+        };
+        let damage_of_tables = top.as_ref().and_then(|(_, damage)| damage.clone());
+        let read_superblock = superblock.clone();
         if !options.read_only && plant != Some(Plant::SameEpoch) {
             superblock.epoch += 1;
         }
@@ -165,13 +182,16 @@ impl SpeedDisk {
             layout: superblock.layout,
             epoch: superblock.epoch,
             read_only: options.read_only,
-            is_closed: AtomicBool::new(false),
+            stage: AtomicU8::new(STAGE_READING),
             meta: Mutex::new(
                 25,
                 Meta {
                     generation: directory.generation,
                     slot: if opened.directory_slot == 0 { 1 } else { 0 },
                     superblock,
+                    superblock_slot: opened.superblock_slot,
+                    beside: None,
+                    refused: None,
                 },
             ),
             state: Mutex::new(
@@ -179,21 +199,21 @@ impl SpeedDisk {
                 State {
                     logs: BTreeMap::new(),
                     free: BTreeSet::new(),
-                    next_ordinal: found.next_ordinal,
+                    next_ordinal: directory.floor,
                     in_flight: BTreeMap::new(),
-                    durable: found.next_ordinal,
-                    promised: found.next_ordinal,
+                    durable: directory.floor,
+                    promised: directory.floor,
                     waiting: 0,
-                    sealed: found.next_ordinal,
+                    sealed: directory.floor,
                     failed: None,
                     lost: false,
                     failed_for_tables: 0,
-                    floor: found.next_ordinal,
+                    floor: directory.floor,
                     last_len: 0,
                 },
             ),
             risen: Condvar::new(),
-            found,
+            found: OnceLock::new(),
             device,
             path,
             counters: Counters::default(),
@@ -201,50 +221,103 @@ impl SpeedDisk {
             top: top.map(|(top, _)| top),
             plant,
         });
-        disk.take_over(kept);
-        if !options.read_only {
-            disk.pin(opened.superblock_slot)?;
+        let logs = disk.make_logs(&directory);
+        match found {
+            Some(mut found) => {
+                found.damage = found.damage.or(damage_of_tables);
+                let mut meta = disk.meta.lock();
+                disk.take_over(&mut meta, found, options.accept_damage)?;
+            }
+            None => {
+                let beside = Beside::begin(&disk.device, read_superblock, directory, logs)?;
+                disk.meta.lock().beside = Some(beside);
+            }
         }
         Ok(disk)
     }
 
-    /// Makes logs of what was found.
-    fn take_over(self: &Arc<Self>, kept: Vec<KeptPages>) {
-        let mut free: BTreeSet<u32> = (0..self.layout.groups).collect();
-        let mut logs = BTreeMap::new();
-        for (found, kept) in self.found.logs.iter().zip(kept) {
-            for group in &found.entry.groups {
-                free.remove(group);
-            }
+    /// Makes the logs of the directory, of which nothing is found yet.
+    fn make_logs(self: &Arc<Self>, directory: &Directory) -> Vec<Arc<Log>> {
+        let logs = directory.logs.iter().map(|entry| {
             let state = LogState {
-                groups: found.entry.groups.clone(),
+                found: Found::Front,
+                groups: entry.groups.clone(),
                 used: u64::MAX,
-                pages: found.pages.clone(),
-                len: found.bytes,
-                closed: Some(found.bytes),
-                kept,
                 ..LogState::default()
             };
-            let entry = &found.entry;
-            let log = Log::new(self, entry.number, entry.colour, state);
-            logs.insert(entry.number, log);
-        }
+            Log::new(self, entry.number, entry.colour, state)
+        });
+        let logs: Vec<Arc<Log>> = logs.collect();
         let mut state = self.state.lock();
-        state.logs = logs;
-        state.free = free;
+        state.free = (0..self.layout.groups).collect();
+        for group in directory.logs.iter().flat_map(|entry| &entry.groups) {
+            state.free.remove(group);
+        }
+        state.logs = logs.iter().map(|log| (log.number, log.clone())).collect();
+        logs
+    }
+
+    /// Makes of the logs what was found, and that durable.
+    ///
+    /// # Errors
+    /// `Corruption` if there is damage, unless it is accepted, or something else was listed before. Nothing has changed then,
+    /// unless a write failed.
+    fn take_over(&self, meta: &mut Meta, mut found: Scan, accept_damage: bool) -> Result<()> {
+        let logs = self.state.lock().logs.clone();
+        for found in &found.logs {
+            let log = logs.get(&found.entry.number);
+            let listed = log.is_none_or(|log| found.pages.starts_with(&log.state.lock().pages));
+            if !listed {
+                let number = found.entry.number;
+                let text = format!(
+                    "speed disk {}: pages of log {number:06} are out of order",
+                    self.path.display()
+                );
+                return Err(Error::corruption(text).with_path(&self.path));
+            }
+        }
+        if let Some(damage) = found.damage.as_ref().filter(|_| !accept_damage) {
+            let text = format!("speed disk {}: {damage}", self.path.display());
+            return Err(Error::corruption(text).with_path(&self.path));
+        }
+        for found in &mut found.logs {
+            let Some(log) = logs.get(&found.entry.number) else {
+                continue;
+            };
+            let mut state = log.state.lock();
+            state.kept.append(&mut found.kept);
+            state.pages.clone_from(&found.pages);
+            state.len = found.bytes;
+            state.closed = Some(found.bytes);
+            state.found = Found::All;
+            drop(state);
+            log.found.notify_all();
+        }
+        {
+            let mut state = self.state.lock();
+            let next = found.next_ordinal;
+            (state.next_ordinal, state.durable, state.promised) = (next, next, next);
+            (state.sealed, state.floor) = (next, next);
+        }
+        // An open takes over once.
+        let _ = self.found.set(found);
+        if !self.read_only {
+            self.pin(meta)?;
+        }
+        self.stage.store(STAGE_OPEN, Ordering::Release);
+        Ok(())
     }
 
     /// Makes durable what was found and the new epoch, and records where the logs end.
-    fn pin(&self, newest: usize) -> Result<()> {
+    fn pin(&self, meta: &mut Meta) -> Result<()> {
         // A process that died left bytes that only the system knows.
         if self.plant != Some(Plant::Unflushed) {
             self.device.flush()?;
         }
-        let mut meta = self.meta.lock();
         meta.superblock.generation += 1;
-        let slot = 1 - newest.min(1);
+        let slot = 1 - meta.superblock_slot.min(1);
         self.write_superblock(&meta.superblock, slot)?;
-        self.write_directory(&mut meta, |_| {})
+        self.write_directory(meta, |_| {})
     }
 
     fn write_superblock(&self, superblock: &Superblock, slot: usize) -> Result<()> {
@@ -331,9 +404,9 @@ impl SpeedDisk {
         self.epoch
     }
 
-    /// Returns what the open found.
+    /// Returns what the open found; nothing before the logs are read.
     pub fn found(&self) -> &Scan {
-        &self.found
+        self.found.get().unwrap_or(&NOTHING)
     }
 
     pub(crate) fn page_size(&self) -> usize {
@@ -379,12 +452,14 @@ impl SpeedDisk {
         self.state.lock().logs.get(&number).cloned()
     }
 
+    /// Nothing is written before the verdict about what was found.
     fn check_writable(&self) -> Result<()> {
-        match self.read_only || self.is_closed.load(Ordering::Relaxed) {
-            true => Err(Error::not_supported(
+        match self.stage.load(Ordering::Acquire) {
+            STAGE_OPEN if !self.read_only => Ok(()),
+            STAGE_READING if !self.read_only => self.conclude(),
+            _ => Err(Error::not_supported(
                 "a speed disk that is open for reading only",
             )),
-            false => Ok(()),
         }
     }
 
@@ -527,7 +602,7 @@ impl SpeedDisk {
 
     /// Writes no more, and lets others write: whoever still reads may go on.
     pub fn close(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+        self.stage.store(STAGE_CLOSED, Ordering::Relaxed);
         if let Some(top) = &self.top {
             top.close();
         }

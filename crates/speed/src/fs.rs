@@ -176,12 +176,7 @@ impl SpeedFs {
     }
 
     fn open_stored(&self, path: &Path, stored: Stored) -> Result<StoredLog> {
-        Ok(StoredLog {
-            rest: self.rest(path)?,
-            size: stored.log.len(),
-            stored,
-            path: path.to_path_buf(),
-        })
+        Ok(StoredLog::new(stored, self.rest(path)?, path))
     }
 
     /// Copies a log on the disk into a file, durably but for its name.

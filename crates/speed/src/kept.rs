@@ -85,6 +85,12 @@ impl KeptPages {
         self.pieces.push_back(Piece { first, last, chunk });
     }
 
+    /// Goes on with the pieces of `more`, which is empty then.
+    pub(crate) fn append(&mut self, more: &mut Self) {
+        self.page_size = more.page_size;
+        self.pieces.append(&mut more.pieces);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `layout`, `superblock`, `directory`, `page` | what stands where |
 //! | `format` | finding a disk on a device, and making one |
-//! | `scan`, `kept` | recovery: which pages count, and what they hold |
+//! | `scan`, `listing`, `kept` | recovery: which pages count, and what they hold |
 //! | `disk`, `log`, `writer` | a disk that is open: its logs, the order of their pages, what is durable |
 //! | `fs`, `spill` | the file system whose logs, and perhaps tables, are on it |
 //! | `pointer`, `placement`, `meter` | which tables go to the disk: the rule, and what it is measured by |
@@ -32,6 +32,7 @@ mod fs;
 mod gate;
 mod kept;
 mod layout;
+mod listing;
 mod log;
 mod meter;
 mod page;
@@ -65,5 +66,5 @@ pub use superblock::{OWNER_MAX, SUPERBLOCK_BYTES, Superblock};
 pub use tables::{NewTable, SpeedTables, TableBytes, TablesOptions, TablesUsage};
 pub use target::{DevicePart, Target};
 pub use top::{Extent, StoredFile, TableRecord, TopUsage};
-pub use usage::{SpeedOptions, SpeedUsage};
+pub use usage::{LogReading, SpeedOptions, SpeedUsage};
 pub use writer::LogFile;

@@ -6,7 +6,7 @@ use crate::flight::Listed;
 use crate::kept::KeptPages;
 use crate::page::{PAGE_HEADER, decode_page};
 use crate::scan::PageRef;
-use spanlith_base::sync::Mutex;
+use spanlith_base::sync::{Condvar, Mutex, MutexGuard};
 use spanlith_base::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -23,11 +23,26 @@ pub struct Log {
     /// Where its page groups go back to.
     disk: Weak<SpeedDisk>,
     pub(crate) state: Mutex<LogState>,
+    /// More of it was found, or all.
+    pub(crate) found: Condvar,
+}
+
+/// How far a log that was there at the open is read.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Found {
+    /// All of it is known, as it is of a log that was begun since.
+    #[default]
+    All,
+    /// Pages after those listed may still be found.
+    Front,
+    /// Reading it has failed.
+    Failed(Error),
 }
 
 /// Describes what changes of a log.
 #[derive(Debug, Default)]
 pub(crate) struct LogState {
+    pub(crate) found: Found,
     /// Its page groups, in order.
     pub(crate) groups: Vec<u32>,
     /// Pages of the groups that were given away.
@@ -104,6 +119,7 @@ impl Log {
             colour,
             disk: Arc::downgrade(disk),
             state: Mutex::new(LOG_RANK, state),
+            found: Condvar::new(),
         })
     }
 
@@ -112,9 +128,18 @@ impl Log {
         self.number
     }
 
-    /// Bytes that were written.
+    /// Bytes that were written. Waits until all of a log is found that was there at the open.
     pub fn len(&self) -> u64 {
-        self.state.lock().len
+        let mut state = self.state.lock();
+        while matches!(state.found, Found::Front) {
+            state = self.found.wait(state);
+        }
+        state.len
+    }
+
+    /// Returns whether more of it may still be found.
+    pub(crate) fn is_being_found(&self) -> bool {
+        matches!(self.state.lock().found, Found::Front)
     }
 
     /// Returns whether nothing was written.
@@ -147,7 +172,8 @@ impl Log {
         state.pages.get(at).map(|p| p.ordinal)
     }
 
-    /// Reads from `disk`, which it is on, at `offset` until `buf` is full or the log ends; returns the bytes read.
+    /// Reads from `disk`, which it is on, at `offset` until `buf` is full or the log ends; returns the bytes read. Waits for what
+    /// is still to be found.
     ///
     /// # Errors
     /// Of the device; `Corruption` if a page is not what was written.
@@ -163,14 +189,26 @@ impl Log {
         Ok(done)
     }
 
+    /// Its state once it has a byte at `offset`, which is waited for; `None` if it ends before that.
+    fn state_at(&self, offset: u64) -> Result<Option<MutexGuard<'_, LogState>>> {
+        let mut state = self.state.lock();
+        while offset >= state.len {
+            match &state.found {
+                Found::All => return Ok(None),
+                Found::Failed(e) => return Err(e.clone()),
+                Found::Front => state = self.found.wait(state),
+            }
+        }
+        Ok(Some(state))
+    }
+
     /// Reads from pages that lie one after the other.
     fn read_some(&self, disk: &SpeedDisk, offset: u64, buf: &mut [u8]) -> Result<usize> {
         let page_size = disk.layout().page_size as usize;
         let run: Vec<PageRef> = {
-            let mut state = self.state.lock();
-            if offset >= state.len {
+            let Some(mut state) = self.state_at(offset)? else {
                 return Ok(0);
-            }
+            };
             let at = state.pages.partition_point(|p| p.offset <= offset);
             let at = at.saturating_sub(1);
             // The last page may be written again just now: its payload is in memory.

@@ -8,6 +8,7 @@
 use crate::directory::{Directory, LogEnd, LogEntry};
 use crate::kept::{Chunk, KeptPages};
 use crate::layout::Layout;
+use crate::listing::Listing;
 use crate::page::PageHeader;
 use crate::plant::Plant;
 use crate::superblock::Superblock;
@@ -39,6 +40,17 @@ pub(crate) struct PageRef {
     pub(crate) len: u16,
 }
 
+impl From<&PageHeader> for PageRef {
+    fn from(h: &PageHeader) -> Self {
+        Self {
+            offset: h.offset,
+            ordinal: h.ordinal,
+            page: h.page,
+            len: h.len,
+        }
+    }
+}
+
 /// A log that was found.
 #[derive(Clone, Debug)]
 pub struct FoundLog {
@@ -54,14 +66,14 @@ pub struct FoundLog {
 }
 
 /// The pages of a log that are whole.
-struct Pages {
+pub(crate) struct Pages {
     headers: Vec<PageHeader>,
-    /// As many of its first ones as there was room for.
+    /// As many of its first ones as there was room for, and were not given to the log already.
     kept: KeptPages,
 }
 
 /// Describes what a scan found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scan {
     /// The logs, by rising number.
     pub logs: Vec<FoundLog>,
@@ -89,26 +101,46 @@ pub(crate) fn scan(
     plant: Option<Plant>,
 ) -> Result<Scan> {
     let layout = &superblock.layout;
-    let rule = Rule {
-        page_size: layout.page_size as usize,
-        instance: superblock.instance,
-        ignores_checksums: plant == Some(Plant::NoChecksum),
-    };
-    let groups: u64 = directory.logs.iter().map(|l| l.groups.len() as u64).sum();
-    let bytes = groups * u64::from(layout.group_pages) * u64::from(layout.page_size);
+    let rule = rule_of(superblock, plant);
+    let bytes = bytes_of(layout, directory);
     let found = std::thread::scope(|scope| {
-        let mut reading = Reading {
-            device,
-            layout,
-            verifier: Verifier::new(scope, rule, bytes),
-            room: KEPT_BYTES,
-            spare: None,
-        };
+        let verifier = Verifier::new(scope, rule, bytes);
+        let mut reading = Reading::new(device, layout, verifier, None);
         let logs = directory.logs.iter();
         logs.map(|entry| reading.log(entry, plant))
             .collect::<Result<Vec<Pages>>>()
     })?;
     Ok(judge(directory, found, plant))
+}
+
+fn rule_of(superblock: &Superblock, plant: Option<Plant>) -> Rule {
+    Rule {
+        page_size: superblock.layout.page_size as usize,
+        instance: superblock.instance,
+        ignores_checksums: plant == Some(Plant::NoChecksum),
+    }
+}
+
+/// Bytes that a scan of the logs of `directory` reads.
+pub(crate) fn bytes_of(layout: &Layout, directory: &Directory) -> u64 {
+    let groups: u64 = directory.logs.iter().map(|l| l.groups.len() as u64).sum();
+    groups * u64::from(layout.group_pages) * u64::from(layout.page_size)
+}
+
+/// Reads the pages of all logs of the directory, and tells `listing` what counts as soon as it does. [`judge`] says the rest.
+///
+/// # Errors
+/// As [`scan`]; if `listing` is told to stop.
+pub(crate) fn read_listed(
+    device: &dyn BlockDevice,
+    superblock: &Superblock,
+    directory: &Directory,
+    listing: &mut Listing,
+) -> Result<Vec<Pages>> {
+    let verifier = Verifier::at_once(rule_of(superblock, None));
+    let mut reading = Reading::new(device, &superblock.layout, verifier, Some(listing));
+    let logs = directory.logs.iter();
+    logs.map(|entry| reading.log(entry, None)).collect()
 }
 
 /// Reads the logs of a disk, one after the other.
@@ -120,9 +152,27 @@ struct Reading<'a> {
     room: usize,
     /// Memory of a piece that was not kept.
     spare: Option<Chunk>,
+    /// Is told what counts while the rest is read.
+    listing: Option<&'a mut Listing>,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    fn new(
+        device: &'a dyn BlockDevice,
+        layout: &'a Layout,
+        verifier: Verifier,
+        listing: Option<&'a mut Listing>,
+    ) -> Self {
+        Self {
+            device,
+            layout,
+            verifier,
+            room: KEPT_BYTES,
+            spare: None,
+            listing,
+        }
+    }
+
     /// All pages of a log that are whole.
     fn log(&mut self, entry: &LogEntry, plant: Option<Plant>) -> Result<Pages> {
         let layout = self.layout;
@@ -166,13 +216,16 @@ impl Reading<'_> {
                     chunk,
                 });
                 while let Some(piece) = self.verifier.next() {
-                    self.take(piece, bytes_of_piece, &counts, &mut pages);
+                    self.take(piece, bytes_of_piece, &counts, &mut pages)?;
                 }
                 first += count;
             }
         }
         while let Some(piece) = self.verifier.rest() {
-            self.take(piece, bytes_of_piece, &counts, &mut pages);
+            self.take(piece, bytes_of_piece, &counts, &mut pages)?;
+        }
+        if let Some(listing) = &mut self.listing {
+            listing.end_log();
         }
         pages.headers.sort_by_key(|h| h.ordinal);
         pages.headers.dedup_by_key(|h| h.ordinal);
@@ -186,7 +239,7 @@ impl Reading<'_> {
         bytes: usize,
         counts: &dyn Fn(&PageHeader) -> bool,
         pages: &mut Pages,
-    ) {
+    ) -> Result<()> {
         let Verified { raw, headers } = piece;
         let before = pages.headers.len();
         pages.headers.extend(headers.into_iter().filter(counts));
@@ -198,11 +251,16 @@ impl Reading<'_> {
             }
             None => self.spare = Some(raw.chunk),
         }
+        let new = pages.headers.get(before..).unwrap_or_default();
+        match &mut self.listing {
+            Some(listing) => listing.list(new, &mut pages.kept),
+            None => Ok(()),
+        }
     }
 }
 
 /// Which of the pages found count.
-fn judge(directory: &Directory, found: Vec<Pages>, plant: Option<Plant>) -> Scan {
+pub(crate) fn judge(directory: &Directory, found: Vec<Pages>, plant: Option<Plant>) -> Scan {
     let mut above: Vec<PageHeader> = found.iter().flat_map(|f| &f.headers).copied().collect();
     above.retain(|h| h.ordinal >= directory.floor);
     above.sort_by_key(|h| h.ordinal);
@@ -265,12 +323,7 @@ fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
             break;
         }
         bytes += u64::from(header.len);
-        pages.push(PageRef {
-            offset: header.offset,
-            ordinal: header.ordinal,
-            page: header.page,
-            len: header.len,
-        });
+        pages.push(PageRef::from(header));
     }
     FoundLog {
         kept,
@@ -282,18 +335,28 @@ fn assemble(entry: &LogEntry, found: Pages, next: u64) -> FoundLog {
 }
 
 #[cfg(test)]
-mod tests {
+impl Pages {
+    pub(crate) fn of(headers: Vec<PageHeader>) -> Self {
+        Self {
+            headers,
+            kept: KeptPages::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
     use super::*;
     use crate::disk::SpeedDisk;
     use crate::emulated::{EmulatedDevice, Profile};
     use crate::format::{FormatOptions, format_disk};
-    use crate::usage::SpeedOptions;
+    use crate::usage::{LogReading, SpeedOptions};
     use crate::writer::LogFile;
     use spanlith_env::WritableFile;
     use std::path::Path;
     use std::sync::Arc;
 
-    fn page(ordinal: u64, index: u16, batch: u16, offset: u64) -> PageHeader {
+    pub(crate) fn page(ordinal: u64, index: u16, batch: u16, offset: u64) -> PageHeader {
         PageHeader {
             colour: 1,
             ordinal,
@@ -319,11 +382,7 @@ mod tests {
                 groups: vec![0],
             }],
         };
-        let pages = Pages {
-            headers: pages.to_vec(),
-            kept: KeptPages::default(),
-        };
-        judge(&directory, vec![pages], None)
+        judge(&directory, vec![Pages::of(pages.to_vec())], None)
     }
 
     #[test]
@@ -339,9 +398,18 @@ mod tests {
     /// X-SD-10: a replay reads what the open has read already; whoever reads once more reads the device.
     #[test]
     fn the_first_reader_after_an_open_reads_no_page_again() {
-        let open = |device: &Arc<EmulatedDevice>| {
-            SpeedDisk::open(device.clone(), &SpeedOptions::default()).unwrap()
+        for reading in [LogReading::AtOnce, LogReading::AlwaysBeside] {
+            reads_no_page_again(reading);
+        }
+    }
+
+    fn reads_no_page_again(reading: LogReading) {
+        let options = SpeedOptions {
+            reading,
+            ..SpeedOptions::default()
         };
+        let open =
+            |device: &Arc<EmulatedDevice>| SpeedDisk::open(device.clone(), &options).unwrap();
         let profile = Profile::by_name("O").unwrap();
         let device = Arc::new(EmulatedDevice::new(profile, 4 << 20));
         let format = FormatOptions {
@@ -368,6 +436,7 @@ mod tests {
         drop((file, disk));
         let disk = open(&device);
         let log = disk.log(5).unwrap();
+        disk.conclude().unwrap();
         let read = || {
             let before = device.requests();
             let mut found = Vec::new();

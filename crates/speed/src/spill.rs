@@ -8,7 +8,7 @@ use spanlith_env::{
     Access, FileSystem, IoActivity, RandomAccessFile, SequentialFile, SyncUnderWay, WritableFile,
 };
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A log on a disk.
 #[derive(Clone)]
@@ -21,9 +21,29 @@ pub(crate) struct Stored {
 pub(crate) struct StoredLog {
     pub(crate) stored: Stored,
     pub(crate) rest: Option<Arc<dyn RandomAccessFile>>,
-    /// Bytes on the disk when it was opened.
-    pub(crate) size: u64,
+    /// Bytes on the disk when it was opened, or as soon as they are known.
+    size: OnceLock<u64>,
     pub(crate) path: PathBuf,
+}
+
+impl StoredLog {
+    pub(crate) fn new(
+        stored: Stored,
+        rest: Option<Arc<dyn RandomAccessFile>>,
+        path: &Path,
+    ) -> Self {
+        let size = OnceLock::new();
+        // One that is still being found does not grow otherwise, and need not be waited for now.
+        if !stored.log.is_being_found() {
+            let _ = size.set(stored.log.len());
+        }
+        Self {
+            stored,
+            rest,
+            size,
+            path: path.to_path_buf(),
+        }
+    }
 }
 
 impl RandomAccessFile for StoredLog {
@@ -41,7 +61,8 @@ impl RandomAccessFile for StoredLog {
     }
 
     fn size(&self) -> u64 {
-        self.size + self.rest.as_ref().map_or(0, |r| r.size())
+        let size = self.size.get_or_init(|| self.stored.log.len());
+        size + self.rest.as_ref().map_or(0, |r| r.size())
     }
 
     fn advise(&self, access: Access) {

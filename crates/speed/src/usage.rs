@@ -11,6 +11,22 @@ pub struct SpeedOptions {
     pub read_only: bool,
     /// Take damage for the end of the logs instead of refusing it.
     pub accept_damage: bool,
+    /// When the logs are read.
+    pub reading: LogReading,
+}
+
+/// When the logs of a disk that is opened are read. Those of a disk that has tables, is opened for reading only, or whose damage is
+/// accepted, are read before an open returns whatever is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogReading {
+    /// Before the open returns.
+    #[default]
+    AtOnce,
+    /// By a thread beside the one that opens and replays them, if there is much to read and a second processor. The caller
+    /// asks for the verdict with [`SpeedDisk::conclude`](crate::SpeedDisk::conclude).
+    BesideReplay,
+    /// The same however little there is to read.
+    AlwaysBeside,
 }
 
 /// Figures of a disk.

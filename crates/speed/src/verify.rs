@@ -12,6 +12,12 @@ use std::thread::{Builder, Scope};
 
 /// Bytes of pages from which on a thread is worth its begin.
 const BESIDE_FROM: u64 = 8 << 20;
+
+/// Returns whether `bytes` of pages are worth a thread beside the one that opens the disk.
+pub(crate) fn is_worth_a_thread(bytes: u64) -> bool {
+    let has_processor = || std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
+    bytes >= BESIDE_FROM && has_processor()
+}
 /// Pieces given and not taken back: one that is verified and one that waits.
 const PENDING_MAX: usize = 2;
 
@@ -72,12 +78,20 @@ struct Beside {
 impl Verifier {
     /// For a scan of `bytes` within `scope`.
     pub(crate) fn new<'scope>(scope: &'scope Scope<'scope, '_>, rule: Rule, bytes: u64) -> Self {
-        let has_processor = || std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
-        let is_worth_it = bytes >= BESIDE_FROM && has_processor();
+        let is_worth_it = is_worth_a_thread(bytes);
         Self {
             rule,
             done: VecDeque::new(),
             beside: is_worth_it.then(|| Beside::begin(scope, rule)).flatten(),
+        }
+    }
+
+    /// One that verifies pieces as they are given.
+    pub(crate) fn at_once(rule: Rule) -> Self {
+        Self {
+            rule,
+            done: VecDeque::new(),
+            beside: None,
         }
     }
 

@@ -165,7 +165,7 @@ impl LogFile {
             header.len = part.len() as u16;
             put(page, PAGE_HEADER, part);
             seal_page(page, &header, self.disk.instance());
-            refs.push(page_ref(&header));
+            refs.push(PageRef::from(&header));
             last = Some(header);
             header.ordinal += 1;
             header.page += 1;
@@ -217,7 +217,7 @@ impl LogFile {
                 starts.push(header.ordinal);
                 begun.push((header.ordinal, header.ordinal + 1));
                 first = header.page;
-                refs.push(page_ref(&header));
+                refs.push(PageRef::from(&header));
                 last = Some(header);
             }
             if !rest.is_empty() {
@@ -359,15 +359,6 @@ impl LogFile {
         // Only now: a page that is neither under way nor known would seem to be gone.
         self.disk.end_write(starts, &written);
         written
-    }
-}
-
-fn page_ref(h: &PageHeader) -> PageRef {
-    PageRef {
-        offset: h.offset,
-        ordinal: h.ordinal,
-        page: h.page,
-        len: h.len,
     }
 }
 

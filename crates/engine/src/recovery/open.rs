@@ -19,6 +19,7 @@ use super::open_tables::{highest_table, open_tables, open_tables_later, track_ta
 use super::replay::{Replay, Replayed};
 use super::request::OpenRequest;
 use super::reuse::Reusable;
+use super::speed::settle;
 use super::whose::check_whose;
 use crate::core::{
     Engine, FamilyChanges, FamilyRequest, Immutable, Lsm, ManifestExtent, PurgeQueue,
@@ -213,7 +214,10 @@ impl<'a> OpenJob<'a> {
         )
         .filtered(request.wal_filter.clone());
         known.check_oldest_log(&engine.c, &engine.logs, &self.logs.needed)?;
-        let replayed = replay.run(&self.logs.needed)?;
+        let replayed = replay.run(&self.logs.needed);
+        // Damage of a speed disk says more than what comes of it in a replay, and refuses the open.
+        settle(request)?;
+        let replayed = replayed?;
         self.explanation.add_replayed(&replayed);
         // Best-efforts recovery puts aside what it cannot place by itself.
         if known.is_used {

@@ -13,6 +13,7 @@ use super::numbering::Numbering;
 use super::plain::{self, Spare, Written};
 use super::prepared::{Policy, Prepared};
 use super::runs::{Run, plan};
+use super::speed::conclude;
 use super::wal_filter::{Filtered, Filtering, WalFilter};
 use crate::core::{
     Engine, Family, FamilySettings, ManifestExtent, Note, Opening, PreparedSection, Witness,
@@ -745,6 +746,9 @@ impl Recovering {
         let fresh = Loader::new(new_memtable(&self.family, &self.settings));
         let full = std::mem::replace(&mut self.loader, fresh).into_memtable();
         if may_flush {
+            if let Some(speed) = &engine.c.speed {
+                conclude(&engine.c.dir, &speed.fs)?;
+            }
             let table = self.flush(engine, &[full])?;
             self.tables.extend(table);
         } else {

@@ -12,7 +12,9 @@ use crate::options::DbOptions;
 use crate::version::{CurrentMarks, FileKind, SpeedMark, filenames, parse_file_name};
 use spanlith_base::{Error, Result, SubCode};
 use spanlith_env::{BlockDevice, Env, FileSystem};
-use spanlith_speed::{SpeedDisk, SpeedFs, SpeedOptions, Superblock, Target, tables_dir};
+use spanlith_speed::{
+    LogReading, SpeedDisk, SpeedFs, SpeedOptions, Superblock, Target, tables_dir,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,27 +78,20 @@ fn attach_new(
         (None, None) => return Ok(()),
         // A database without a speed disk is read as it is.
         (Some(_), None) if request.read_only => return Ok(()),
-        (source, _) => open_disk(env, dir, source.as_ref(), marks, request.read_only)?,
+        (source, mark) => {
+            // Tables there are attached before logs are replayed, which is an effect.
+            let has_tables = marks.tables.is_some() || request.resources.tables.is_some();
+            let reading = match mark.is_some() && !has_tables {
+                true => LogReading::BesideReplay,
+                false => LogReading::AtOnce,
+            };
+            let how = (request.read_only, reading);
+            open_disk(env, dir, source.as_ref(), marks, how)?
+        }
     };
-    let target = match (&speed.source, mark) {
-        (Some(source), _) => source.target().to_string(),
-        (None, Some(mark)) => mark.target.clone(),
-        (None, None) => String::new(),
-    };
-    if !request.read_only {
-        let mark = SpeedMark {
-            instance: *disk.instance(),
-            epoch: disk.epoch(),
-            is_leaving: false,
-            target: target.clone(),
-        };
-        let marks = CurrentMarks {
-            logs: Some(mark.clone()),
-            ..marks.clone()
-        };
-        write_current(env, dir, &*env.fs.open_dir(dir)?, number, &marks)?;
-        // Set once: a request opens once.
-        let _ = speed.mark.set(mark);
+    let target = target_of(speed, marks);
+    if !request.read_only && !disk.is_being_read() {
+        record(request, speed, &disk, number, marks)?;
     }
     speed.fs.attach(disk, &target);
     if !request.read_only {
@@ -106,6 +101,71 @@ fn attach_new(
         speed.fs.give_way(&env.clock, dir, except);
     }
     Ok(())
+}
+
+/// The name of the disk that is asked for, or that CURRENT names.
+fn target_of(speed: &Speed, marks: &CurrentMarks) -> String {
+    match (&speed.source, &marks.logs) {
+        (Some(source), _) => source.target().to_string(),
+        (None, Some(mark)) => mark.target.clone(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Says in CURRENT that the logs are on `disk`, which is open.
+fn record(
+    request: &OpenRequest,
+    speed: &Speed,
+    disk: &SpeedDisk,
+    number: u64,
+    marks: &CurrentMarks,
+) -> Result<()> {
+    let (env, dir) = (&request.env, &request.dir);
+    let mark = SpeedMark {
+        instance: *disk.instance(),
+        epoch: disk.epoch(),
+        is_leaving: false,
+        target: target_of(speed, marks),
+    };
+    let marks = CurrentMarks {
+        logs: Some(mark.clone()),
+        ..marks.clone()
+    };
+    write_current(env, dir, &*env.fs.open_dir(dir)?, number, &marks)?;
+    // Set once: a request opens once.
+    let _ = speed.mark.set(mark);
+    Ok(())
+}
+
+/// The verdict about logs that were read while they were replayed, if that is not given yet. Nothing that a replay does has an
+/// effect before.
+///
+/// # Errors
+/// Those of [`SpeedDisk::open`].
+pub(super) fn conclude(dir: &Path, fs: &SpeedFs) -> Result<()> {
+    match fs.disk().filter(|disk| disk.is_being_read()) {
+        Some(disk) => disk.conclude().map_err(|e| {
+            e.with("identity", dir.join(filenames::IDENTITY_FILE).display())
+                .with("named in", dir.join(filenames::CURRENT_FILE).display())
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Ends what [`attach`] began: asks for the verdict, and says in CURRENT how often the disk was opened.
+///
+/// # Errors
+/// As [`conclude`]; of CURRENT.
+pub(super) fn settle(request: &OpenRequest) -> Result<()> {
+    let Some((speed, disk)) = request.speed.as_ref().and_then(|s| Some((s, s.fs.disk()?))) else {
+        return Ok(());
+    };
+    if request.read_only || speed.mark.get().is_some() {
+        return Ok(());
+    }
+    conclude(&request.dir, &speed.fs)?;
+    let (number, marks) = read_marked_current(&request.env, &request.dir)?;
+    record(request, speed, disk, number, &marks)
 }
 
 /// The directory of tables that a speed disk has itself: the one of `source`, or the one that CURRENT names. `None`: it has
@@ -166,7 +226,8 @@ impl DiskOfTables {
         marks: &CurrentMarks,
     ) -> Result<Self> {
         let mark = marks.logs.as_ref();
-        let disk = open_disk(env, dir, source, marks, false)?;
+        let how = (false, LogReading::AtOnce);
+        let disk = open_disk(env, dir, source, marks, how)?;
         let target = source.map_or_else(
             || mark.map_or("", |mark| mark.target.as_str()),
             SpeedSource::target,
@@ -201,15 +262,15 @@ impl DiskOfTables {
     }
 }
 
-/// Opens the disk of a database and checks that it is that. An error says which file named it.
+/// Opens the disk of a database, for reading only or not, and checks that it is that. An error says which file named it.
 fn open_disk(
     env: &Env,
     dir: &Path,
     source: Option<&SpeedSource>,
     marks: &CurrentMarks,
-    read_only: bool,
+    how: (bool, LogReading),
 ) -> Result<Arc<SpeedDisk>> {
-    let opened = open_checked(env, dir, source, marks, read_only);
+    let opened = open_checked(env, dir, source, marks, how);
     opened.map_err(|e| match marks.logs {
         Some(_) => e.with("named in", dir.join(filenames::CURRENT_FILE).display()),
         None => e,
@@ -221,7 +282,7 @@ fn open_checked(
     dir: &Path,
     source: Option<&SpeedSource>,
     marks: &CurrentMarks,
-    read_only: bool,
+    (read_only, reading): (bool, LogReading),
 ) -> Result<Arc<SpeedDisk>> {
     let mark = marks.logs.as_ref();
     let owner = find_identity(env, dir)?;
@@ -236,6 +297,7 @@ fn open_checked(
         owner,
         read_only,
         accept_damage: false,
+        reading,
     };
     if let Some(mark) = mark {
         // Looked at before anything is changed.
@@ -271,6 +333,7 @@ fn check_without_logs(device: &Arc<dyn BlockDevice>, options: &SpeedOptions) -> 
         &SpeedOptions {
             read_only: true,
             accept_damage: true,
+            reading: LogReading::AtOnce,
             ..options.clone()
         },
     )?;
@@ -458,7 +521,7 @@ pub fn migrate_to_files(
     let mark = match mark.is_leaving {
         true => mark,
         false => {
-            let disk = open_disk(env, dir, source, &marks, false)?;
+            let disk = open_disk(env, dir, source, &marks, (false, LogReading::AtOnce))?;
             leaving.copy(disk, &mark)?
         }
     };

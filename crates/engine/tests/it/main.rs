@@ -74,6 +74,7 @@ mod shape;
 mod skipped;
 mod small_values;
 mod speed;
+mod speed_beside;
 mod speed_faults;
 mod speed_tables;
 mod sst_writer;

@@ -206,6 +206,7 @@ impl SpeedDisk {
     /// # Errors
     /// Of the device, now or before.
     pub fn sync_all(&self) -> Result<()> {
+        self.conclude()?;
         let next = self.state.lock().written();
         self.flush_to(next)
     }
