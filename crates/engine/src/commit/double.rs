@@ -411,8 +411,8 @@ impl Stages for Double {
         group: &mut Group<Request<Numbers>>,
         load: &GroupLoad,
     ) -> Result<Option<u64>> {
-        let in_flight = self.leadership.in_flight();
-        assert!(in_flight <= self.leadership.most_in_flight());
+        let unapplied = self.leadership.unapplied();
+        assert!(unapplied <= self.leadership.most_in_flight());
         Stages::log(self, leader, group, load)?;
         Ok(Some(load.first))
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The next group is ordered, logged and sent off while this one is being written. A group is inserted once its sync is
-//! over, and released once it and all groups before it are visible. Only plain groups go this way ([`Stages::may_fly`]):
+//! over, and released once it and all groups before it are visible; while it waits for those, another may take off. Only plain groups go this way ([`Stages::may_fly`]):
 //! all others wait until no group is in flight ([`Leadership::lock`]), among them those that seal memtables, begin a log
 //! or change families. So nothing that an insertion needs changes while a group is in flight.
 //!
@@ -27,6 +27,8 @@ struct InFlight<'a, S: Stages> {
     ticket: Ticket,
     /// Somebody else may lead.
     has_passed_on: bool,
+    /// It keeps no other from taking off.
+    is_applied: bool,
     /// It is inserted and visible, or all of its requests say how they failed.
     is_over: bool,
 }
@@ -37,6 +39,7 @@ impl<S: Stages> Drop for InFlight<'_, S> {
             let e = self.stages.panicked();
             self.abandon(&e);
         }
+        self.applied();
         self.stages.leadership().land();
         let queue = &self.stages.pipeline().queue;
         if !self.has_passed_on {
@@ -47,6 +50,12 @@ impl<S: Stages> Drop for InFlight<'_, S> {
 }
 
 impl<S: Stages> InFlight<'_, S> {
+    fn applied(&mut self) {
+        if !std::mem::replace(&mut self.is_applied, true) {
+            self.stages.leadership().applied();
+        }
+    }
+
     /// It failed, and with it all groups after it; the database refuses writes until it is resumed.
     fn fail(&mut self, stage: Stage, error: &Error) {
         // First: groups after it fail with what is refused from now on.
@@ -85,6 +94,7 @@ impl<S: Stages> InFlight<'_, S> {
         times.end(Stage::Insert);
         let order = self.stages.order();
         order.finish(self.ticket);
+        self.applied();
         if !order.wait(self.ticket) {
             let refusal = self.stages.refusal();
             let e = refusal.unwrap_or_else(|| Error::aborted("a write before this one failed"));
@@ -111,9 +121,7 @@ pub(super) fn lead_in_flight<S: Stages>(
     }
     let mut leader = leadership.lock_beside();
     // Writers that come meanwhile make this group larger.
-    if leadership.in_flight() >= most {
-        leadership.await_landings(most - 1);
-    }
+    leadership.await_take_off();
     if !stages.may_take_off(&leader) {
         return false;
     }
@@ -131,6 +139,7 @@ pub(super) fn lead_in_flight<S: Stages>(
         group,
         ticket: stages.order().begin(load.count),
         has_passed_on: false,
+        is_applied: false,
         is_over: false,
     };
     debug_assert_eq!(flight.ticket.first, load.first, "W2");

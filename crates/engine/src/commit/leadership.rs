@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   leader: order, log ─► in flight: durable write ─► apply ─► publish ─► landed
-//!           (lock held)   (lock passed on; `in_flight` counts such groups)
+//!           (lock held)   (lock passed on; `in_flight` counts such groups, `unapplied` those up to publish)
 //! ```
 //!
 //! [`Leadership::lock`] waits until no group is in flight, so that its holder may seal memtables, begin a log, drop families
@@ -29,12 +29,15 @@ pub(crate) struct Leadership<L> {
     /// Groups in flight. Raised under the lock, lowered by whoever lands one: Release, paired with the Acquire of those who
     /// wait for it, so that what was applied is seen.
     in_flight: AtomicU32,
+    /// Those of them that are not applied yet: one that is waits for groups before it, and nothing is gained by keeping others
+    /// on the ground for it. Orders as above.
+    unapplied: AtomicU32,
     /// Threads that wait for a landing, one at most but for spurious ones: they hold the lock.
     waiting: Mutex<u32>,
     landed: Condvar,
     /// How long a sync takes, smoothed, in nanoseconds. Relaxed: a hint.
     sync_nanos: AtomicU64,
-    /// Groups that may be in flight.
+    /// Groups that may be in flight and not applied.
     most: u32,
 }
 
@@ -52,6 +55,7 @@ impl<L> Leadership<L> {
             state: Mutex::new(rank, state),
             generation: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
+            unapplied: AtomicU32::new(0),
             waiting: Mutex::new(RANK, 0),
             landed: Condvar::new(),
             sync_nanos: AtomicU64::new(0),
@@ -101,7 +105,7 @@ impl<L> Leadership<L> {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Groups that may be in flight.
+    /// Groups that may be in flight and not applied.
     pub(crate) fn most_in_flight(&self) -> u32 {
         self.most
     }
@@ -112,12 +116,31 @@ impl<L> Leadership<L> {
         self.in_flight.load(Ordering::Acquire)
     }
 
+    /// Groups in flight that are not applied.
+    pub(crate) fn unapplied(&self) -> u32 {
+        self.unapplied.load(Ordering::Acquire)
+    }
+
     /// Waits until at most `most` groups are in flight. Requires: the lock.
     #[cold]
     pub(crate) fn await_landings(&self, most: u32) {
         let mut waiting = self.waiting.lock();
         *waiting += 1;
         while self.in_flight() > most {
+            waiting = self.landed.wait(waiting);
+        }
+        *waiting -= 1;
+    }
+
+    /// Waits until one more group may take off. Requires: the lock.
+    pub(crate) fn await_take_off(&self) {
+        let is_full = || self.unapplied() >= self.most;
+        if !is_full() {
+            return;
+        }
+        let mut waiting = self.waiting.lock();
+        *waiting += 1;
+        while is_full() {
             waiting = self.landed.wait(waiting);
         }
         *waiting -= 1;
@@ -142,7 +165,16 @@ impl<L> Leadership<L> {
 
     /// A group is in flight from now on. Requires: the lock.
     pub(crate) fn take_off(&self) {
+        self.unapplied.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A group in flight is applied, or is over without: another may take off. Once for each, before [`Self::land`].
+    pub(crate) fn applied(&self) {
+        self.unapplied.fetch_sub(1, Ordering::Release);
+        if *self.waiting.lock() != 0 {
+            self.landed.notify_all();
+        }
     }
 
     /// A group has landed, or failed.

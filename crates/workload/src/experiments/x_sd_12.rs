@@ -96,7 +96,7 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
     }
     found.note(
         "The engine has the ordered way alone. The device is without jitter, so that a group waits only for larger ones before it and for the \
-         threads that insert; the moment in which a leader waits for company is left out.",
+         leaders that insert.",
     );
     Ok(found)
 }

@@ -1,5 +1,6 @@
 //! The time that the stages of a request take of a processor.
 
+use crate::generate::{Keys, Rng, Values};
 use spanlith::options::CfOptions;
 use spanlith::{Cf, Db, Error, ReadOptions, Result, WriteBatch, WriteOptions};
 use spanlith_env::{Clock, Env, MemFs, SystemClock, WritableFile};
@@ -35,7 +36,7 @@ pub struct Costs {
 impl Costs {
     /// Service times of a release build on a virtual machine of 2026 (EPYC class): `insert`, `group` and `get` follow from the
     /// processor time of `bench fillrandom` alone and in batches of 64 and of `readrandom`, rounded up; the others are
-    /// estimates. [`Self::measure`] measures them where it runs, but for `issue` and `request`.
+    /// estimates. [`Self::measure`] measures all of them where it runs.
     pub const fn reference() -> Self {
         Self {
             issue: 400,
@@ -99,17 +100,17 @@ impl Costs {
         let scan = cpu(&mut || scans(&cf, next), 100)?;
         drop(cf);
         db.close()?;
-        let switch = ping_pong();
-        let reference = Self::reference();
+        let (wake, switch) = ping_pong();
+        let issue = cpu(&mut || draws(20_000), 20_000)?;
         Ok(Self {
-            issue: reference.issue,
-            request: reference.request,
+            issue,
+            request: request(issue)?,
             group: alone.saturating_sub(together).max(200),
             log_entry,
             insert: together,
             get,
             scan,
-            wake: switch / 2,
+            wake,
             switch,
         })
     }
@@ -179,11 +180,60 @@ fn log_pages(entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds from waking a thread until it runs.
-fn ping_pong() -> u64 {
+/// Draws keys and values as clients do.
+fn draws(times: u64) -> Result<()> {
+    let mut rng = Rng::new(1);
+    let (mut keys, mut values) = (Keys::new(16), Values::new(1000, 1));
+    for _ in 0..times {
+        std::hint::black_box((keys.set(rng.below(1 << 20)), values.next()));
+    }
+    Ok(())
+}
+
+/// Nanoseconds of processor time of a client for a call that is outstanding: its way into the queue, and the taking of a result that
+/// is there. `issue`: what it does before. A database in memory carries the calls out in between.
+fn request(issue: u64) -> Result<u64> {
+    const ROUNDS: usize = 100;
+    const CALLS: u64 = 50;
+    let env = Env::test(Arc::new(MemFs::new()), 1).0;
+    let db = Db::builder("/db").env(env).no_info_log().open()?;
+    let cf = db.default_cf();
+    let (later, options) = (cf.to_async(), WriteOptions::new().sync(true));
+    let (clock, value) = (SystemClock, [7u8; 1000]);
+    let mut rounds = Vec::with_capacity(ROUNDS);
+    for n in 0..ROUNDS as u64 {
+        let begun = clock.thread_cpu_nanos();
+        let put = |k: u64| later.put_opt(name_of(n * CALLS + k), value, &options);
+        let mut calls: Vec<_> = (0..CALLS).map(put).collect();
+        let issued = clock.thread_cpu_nanos() - begun;
+        // Writes take effect in their order: the last one has all others done.
+        if let Some(last) = calls.pop() {
+            last.wait()?;
+        }
+        let begun = clock.thread_cpu_nanos();
+        for call in calls {
+            call.wait()?;
+        }
+        rounds.push((issued + clock.thread_cpu_nanos() - begun) / CALLS);
+    }
+    drop((cf, later));
+    db.close()?;
+    rounds.sort_unstable();
+    let all = rounds.get(ROUNDS / 2).copied().unwrap_or(0);
+    Ok(all.saturating_sub(issue).max(100))
+}
+
+/// Nanoseconds of processor time to wake a thread, and nanoseconds from then until it runs.
+fn ping_pong() -> (u64, u64) {
     const ROUNDS: u64 = 2_000;
     let turn = Arc::new(AtomicU64::new(0));
     let (first, clock) = (std::thread::current(), SystemClock);
+    let spent = |work: &dyn Fn()| {
+        let begun = clock.thread_cpu_nanos();
+        work();
+        clock.thread_cpu_nanos() - begun
+    };
+    let (mut waking, mut nothing) = (0, 0);
     let begun = clock.monotonic_nanos();
     let other = {
         let turn = turn.clone();
@@ -199,7 +249,8 @@ fn ping_pong() -> u64 {
     };
     for n in 0..ROUNDS {
         turn.store(2 * n + 1, Ordering::Release);
-        other.thread().unpark();
+        waking += spent(&|| other.thread().unpark());
+        nothing += spent(&|| {});
         while turn.load(Ordering::Acquire) != 2 * n + 2 {
             std::thread::park();
         }
@@ -207,5 +258,7 @@ fn ping_pong() -> u64 {
     let took = clock.monotonic_nanos() - begun;
     // It has ended: its last turn was seen.
     let _ = other.join();
-    took / (2 * ROUNDS)
+    let wake = waking.saturating_sub(nothing) / ROUNDS;
+    let took = took.saturating_sub(waking + nothing) / (2 * ROUNDS);
+    (wake, took)
 }

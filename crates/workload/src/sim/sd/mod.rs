@@ -18,6 +18,7 @@
 //! The events leave out compactions (the cores that they take are left free), stalls, and memory; `levels` has those, and knows no
 //! single request.
 
+mod company;
 mod costs;
 mod levels;
 mod load;
