@@ -468,3 +468,46 @@ fn a_device_that_is_for_reading_only_is_refused_for_writes_and_read() {
     world.fs.clear();
     history.check(&open(&world.env).unwrap(), 1, "for writing");
 }
+
+/// From a write on of which a part has arrived, every call fails, and the disk is back when the database is opened again.
+#[test]
+fn a_device_that_vanishes_in_the_middle_of_a_write_takes_nothing_acknowledged_along() {
+    const ENODEV: i32 = 19;
+    for (holds, nth) in BOTH
+        .iter()
+        .flat_map(|&h| (1..40).step_by(3).map(move |n| (h, n)))
+    {
+        let what = format!("{holds:?}, gone with write {nth}");
+        let world = world(holds);
+        let db = open(&world.env).unwrap();
+        let rule = FaultRule::fail(OpClass::DeviceWrite, nth, ENODEV);
+        world.fs.add(rule.short(700).forever());
+        let mut history = History::default();
+        let write = |i: u32, history: &mut History| {
+            let value = "v".repeat(1 + (i * 37 % 900) as usize);
+            history.put(&db, &format!("{:03}", i % 70), &value, i.is_multiple_of(3))
+        };
+        let first = (0..2000).find_map(|i| write(i, &mut history).err());
+        let e = first.unwrap_or_else(|| panic!("{what}: no write failed"));
+        assert!(e.to_string().starts_with("IO error: "), "{what}: {e}");
+        for class in [
+            OpClass::DeviceRead,
+            OpClass::DeviceFlush,
+            OpClass::DeviceOpen,
+        ] {
+            world.fs.add(FaultRule::fail(class, 1, ENODEV).forever());
+        }
+        // Nothing hangs, and nothing is taken.
+        for i in 0..5 {
+            assert!(write(i, &mut history).is_err(), "{what}: taken after it");
+        }
+        // Either is right: a close says what it could not write, and there may be nothing.
+        let _ = db.close();
+        world.fs.clear();
+        let lost = reopen(world.mem.strict_clone()).unwrap_or_else(|e| panic!("{what}: {e}"));
+        history.check(&lost, history.synced, &format!("{what}, power lost"));
+        let db = open(&world.env).unwrap_or_else(|e| panic!("{what}: {e}"));
+        history.check(&db, history.acknowledged, &what);
+        db.close().unwrap();
+    }
+}
