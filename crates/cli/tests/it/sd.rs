@@ -1,7 +1,9 @@
 //! `spanlith sd`: speed disks in files.
 
-use crate::support::run;
+use crate::support::{db, run};
 use spanlith_testkit::{TempDir, test_name};
+use std::io::Write;
+use std::process::Stdio;
 
 #[test]
 fn a_file_becomes_a_speed_disk_and_is_measured_and_shown() {
@@ -403,4 +405,58 @@ fn of_a_disk_that_is_missing_every_verb_says_how_to_go_on() {
         );
         assert!(!err.contains("work as it is"), "{verb}: {err}");
     }
+}
+
+/// Two parts of one disk are those of two databases at a time, and each is one process's alone.
+#[test]
+fn a_second_process_is_kept_out_of_the_part_of_the_first() {
+    let temp = TempDir::new(test_name!());
+    let disk = temp.join("log.sd");
+    let disk = disk.to_str().unwrap();
+    let (first, second) = (
+        format!("{disk}@0+4194304"),
+        format!("{disk}@4194304+4194304"),
+    );
+    run(["sd", "format", disk, "--size", "8M"]).ok();
+    for part in [&first, &second] {
+        run(["sd", "format", part.as_str(), "--force"]).ok();
+    }
+    let (own, other) = (format!("sd_path={first}"), format!("sd_path={second}"));
+    let (one, two) = (temp.join("one"), temp.join("two"));
+    let load = ["load", "--create", "--batch-size", "1", "--set", &own];
+    let args = ["db"].iter().chain(&load).chain(&["--db"]);
+    let mut holder = crate::support::command(args)
+        .arg(&one)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = holder.stdin.take().unwrap();
+    input.write_all(b"b\t2\n").unwrap();
+    // The holder has the disk once its entry can be read.
+    while db("get", &one, &["b"]).code != Some(0) {
+        assert!(holder.try_wait().unwrap().is_none(), "the holder ended");
+        std::thread::yield_now();
+    }
+    let put = |own: &str| db("put", &two, &["--create", "--set", own, "k", "v"]);
+    for err in [
+        put(&own).fails(1),
+        run(["sd", "format", first.as_str(), "--force"]).fails(1),
+        run(["sd", "format", disk, "--force"]).fails(1),
+    ] {
+        assert!(err.contains("While lock speed disk"), "{err}");
+    }
+    put(&other).ok();
+    drop(input);
+    assert!(holder.wait().unwrap().success());
+    // It is free, and somebody else's.
+    let third = temp.join("three");
+    let err = db("put", &third, &["--create", "--set", &own, "k", "v"]).fails(1);
+    assert!(
+        err.contains("belongs to the database with identity"),
+        "{err}"
+    );
+    assert_eq!(db("get", &one, &["b"]).ok(), "2\n");
+    assert_eq!(db("get", &two, &["k"]).ok(), "v\n");
 }
