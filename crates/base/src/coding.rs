@@ -143,6 +143,7 @@ impl<'a> Decoder<'a> {
 
     #[cold]
     fn short(&self, field: &'static str) -> Error {
+        // B3: too few bytes are an error, and nothing is read past them.
         Error::corruption(format!("{}: {field}", self.what)).with("available", self.rest.len())
     }
 

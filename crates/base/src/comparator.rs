@@ -316,6 +316,7 @@ mod tests {
         }
     }
 
+    /// Holds B1.
     #[test]
     fn newer_entries_of_a_key_sort_first() {
         let new = keys::internal_key(b"k", keys::pack_tag(9, 1));

@@ -76,6 +76,11 @@ impl<V: Send + Sync + 'static> Reservation<V> {
             )?;
             state.entries += 1;
         }
+        debug_assert_eq!(
+            Arc::strong_count(&self.stand_in) as u64,
+            1 + state.entries,
+            "K1: entries in use stay in the cache"
+        );
         if self.release == Release::Delayed && state.used >= charged(state) / 4 * 3 {
             return Ok(());
         }

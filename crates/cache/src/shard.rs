@@ -204,6 +204,12 @@ impl<V> Shard<V> {
         let at = self.table.add(hash, key, value, charge);
         self.table.slot_mut(at).first_read = first_read.addr();
         self.usage += charge;
+        debug_assert!(
+            !fits || self.usage <= self.capacity,
+            "K1: {} of {} after room was made",
+            self.usage,
+            self.capacity
+        );
         match self.policy {
             Policy::Clock => {
                 self.table.slot_mut(at).credit = match priority {

@@ -76,6 +76,7 @@ impl Poison {
     /// The first failure, if there was one.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.0 {
+            // E2: nothing is tried again on a file that failed.
             Some(first) => Err(first.clone()),
             None => Ok(()),
         }

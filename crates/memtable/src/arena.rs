@@ -299,6 +299,10 @@ impl Block {
         if block.lacks_pages && (at ^ (at + bytes)) >= STEP_BYTES {
             block.populate(ahead(at), ahead(at + bytes));
         }
+        debug_assert!(
+            at.is_multiple_of(ALIGN) && bytes.is_multiple_of(ALIGN),
+            "M1: {bytes} bytes at {at} share a word with another range"
+        );
         // SAFETY: at + bytes <= size, checked above; the range is inside the block's memory.
         Some(unsafe { block.base.add(at) })
     }

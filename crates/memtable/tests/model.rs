@@ -220,6 +220,7 @@ fn an_empty_memtable_has_nothing_and_is_cheap() {
     assert!(!table.should_flush(1));
 }
 
+/// Holds M2.
 #[test]
 fn a_second_entry_with_the_same_key_and_sequence_is_refused_whatever_its_type() {
     let table = MemTable::new(Comparator::Bytewise, 1 << 16);
@@ -284,6 +285,7 @@ fn a_memtable_of_ordinary_size_is_filled_to_the_write_buffer_size() {
     assert!(bounds.contains(&used), "{entries} entries, {used} bytes");
 }
 
+/// Holds M1.
 #[test]
 fn many_threads_insert_while_others_read() {
     let seed = seed();

@@ -407,6 +407,7 @@ impl TableBuilder {
 
     #[cold]
     fn out_of_order(&self, key: &[u8]) -> Error {
+        // B1: the streams that feed the builder are in order.
         Error::invalid_argument("T1: keys must be added in strictly increasing order")
             .with_path(self.out.file.path())
             .with("last", self.last_key.escape_ascii())

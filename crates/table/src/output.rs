@@ -2,7 +2,7 @@
 //!
 //! Blocks gather in a buffer that goes to the file in steps of about one megabyte.
 
-use crate::format::{BlockHandle, ChecksumContext, TRAILER_LEN};
+use crate::format::{BlockHandle, BlockKind, ChecksumContext, TRAILER_LEN};
 use crate::meter::WriteCounters;
 use crate::options::TableOptions;
 use spanlith_base::Result;
@@ -79,6 +79,14 @@ impl Output {
     fn append(&mut self, contents: &[u8], compression: u8) -> Result<BlockHandle> {
         let offset = self.offset();
         let trailer = self.checksum.trailer(contents, compression, offset);
+        let handle = BlockHandle {
+            offset,
+            size: contents.len() as u64,
+        };
+        debug_assert!(
+            self.verifies(contents, &trailer, handle),
+            "T2: a block that is written does not verify"
+        );
         if contents.len() < WRITE_STEP {
             self.make_room(contents.len() + TRAILER_LEN);
             self.buffer.extend_from_slice(contents);
@@ -89,10 +97,15 @@ impl Output {
         if self.buffer.len() >= WRITE_STEP {
             self.flush()?;
         }
-        Ok(BlockHandle {
-            offset,
-            size: contents.len() as u64,
-        })
+        Ok(handle)
+    }
+
+    /// Returns whether readers accept a block as it is stored.
+    fn verifies(&self, contents: &[u8], trailer: &[u8], handle: BlockHandle) -> bool {
+        let path = self.file.path();
+        let stored = [contents, trailer].concat();
+        let opened = (self.checksum).open(&stored, handle, true, BlockKind::Data, path);
+        opened.is_ok()
     }
 
     /// Sees to it that a buffer that has grown a little grows to what a step needs, and no further.

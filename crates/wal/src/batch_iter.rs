@@ -261,6 +261,7 @@ impl<'a> BatchIter<'a> {
                 return None;
             }
             let count = std::mem::replace(&mut self.count, ANY_COUNT);
+            // B3: whoever walks a batch relies on its count no further than on its bytes.
             return Some(Err(Error::corruption("WriteBatch has wrong count")
                 .with("count", count)
                 .with("entries", self.found)));

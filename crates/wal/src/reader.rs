@@ -270,6 +270,7 @@ impl LogReader {
     ) -> Result<Option<ReadEvent>> {
         let len = payload.len() as u64;
         let report = |kind| {
+            // WAL2: a record is handed out whole or not at all.
             Some(ReadEvent::Corruption {
                 offset,
                 dropped: len,

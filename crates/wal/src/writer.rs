@@ -311,6 +311,11 @@ impl LogWriter {
         let len = (self.buffer.len() - HEADER_SIZE) as u16;
         self.buffer[..4].copy_from_slice(&mask(crc).to_le_bytes());
         self.buffer[4..TYPE_OFFSET].copy_from_slice(&len.to_le_bytes());
+        debug_assert!(
+            self.block_offset + self.buffer.len() <= BLOCK_SIZE
+                && crc == crc32c(&self.buffer[TYPE_OFFSET..]),
+            "WAL2: a record that is added is whole, and reads back"
+        );
         self.file.append(&self.buffer)?;
         self.block_offset += self.buffer.len();
         Ok(())

@@ -92,7 +92,10 @@ pub fn before_versions(comparator: &Comparator, bare_key: &[u8]) -> Vec<u8> {
 impl CompactionRangeDels {
     /// For a job that must preserve what these snapshots see; ascending.
     pub fn new(comparator: Comparator, snapshots: Vec<SequenceNumber>) -> Self {
-        debug_assert!(snapshots.is_sorted());
+        debug_assert!(
+            snapshots.is_sorted(),
+            "C1: what snapshots see is told by their order"
+        );
         Self {
             comparator,
             snapshots,

@@ -110,7 +110,13 @@ impl CommitOrder {
             ticket,
             progress: Progress::UnderWay,
         };
-        self.in_flight.lock().push_back(group);
+        let mut groups = self.in_flight.lock();
+        debug_assert!(
+            groups.back().is_none_or(|g| g.ticket.last < first),
+            "W2: {ticket:?} begins among numbers of a group in flight"
+        );
+        groups.push_back(group);
+        drop(groups);
         self.assigned.store(ticket.last, Ordering::Relaxed);
         ticket
     }
@@ -131,7 +137,7 @@ impl CommitOrder {
             last = groups.pop_front().map(|g| g.ticket.last);
         }
         if let Some(last) = last {
-            debug_assert!(last >= self.visible.load(Ordering::Relaxed), "W3");
+            debug_assert!(last >= self.visible.load(Ordering::Relaxed), "W3: it sinks");
             // Release: pairs with `visible`. What other groups applied came here through the lock.
             self.visible.store(last, Ordering::Release);
             self.notify(groups);
@@ -161,8 +167,11 @@ impl CommitOrder {
     /// group in flight.
     #[inline]
     pub fn publish_alone(&self, last: u64) {
-        debug_assert!(self.in_flight.lock().is_empty(), "W3");
-        debug_assert!(last >= self.visible.load(Ordering::Relaxed), "W3");
+        debug_assert!(
+            self.in_flight.lock().is_empty(),
+            "W3: past a group in flight"
+        );
+        debug_assert!(last >= self.visible.load(Ordering::Relaxed), "W3: it sinks");
         self.assigned.store(last, Ordering::Relaxed);
         // Release: pairs with `visible`.
         self.visible.store(last, Ordering::Release);

@@ -277,13 +277,17 @@ impl Content {
 
     /// Makes everything durable.
     pub(super) fn sync(&mut self) {
-        if let Some(again) = &mut self.again {
-            again.durable = again.written.count();
-            again.before.sync();
-            return;
+        match &mut self.again {
+            Some(again) => {
+                again.durable = again.written.count();
+                again.before.sync();
+            }
+            None => {
+                self.durable = self.pieces.count();
+                self.old = None;
+            }
         }
-        self.durable = self.pieces.count();
-        self.old = None;
+        debug_assert!(self.is_synced(), "E1: a sync leaves nothing pending");
     }
 
     /// Cuts the file to nothing, which is pending until the next sync.

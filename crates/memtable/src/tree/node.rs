@@ -320,6 +320,10 @@ impl<'a> NodeRef<'a> {
         let node = self.node();
         let count = self.count();
         debug_assert!(count < SLOTS && at <= count);
+        debug_assert!(
+            self.fits_between(at, count, record, comparator),
+            "B1: a record between two that it does not follow and precede"
+        );
         for i in (at..count).rev() {
             let (w, r) = (&node.words[i], &node.records[i]);
             node.words[i + 1].store(w.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -333,6 +337,24 @@ impl<'a> NodeRef<'a> {
         node.words[at].store(word, Ordering::Relaxed);
         node.records[at].store(record.raw(), Ordering::Release);
         node.count.store(count + 1, Ordering::Relaxed);
+    }
+
+    /// Returns whether `record` comes after the one before `at` and before the one there, of `count`, so far as a check
+    /// may ask: an order that the user supplies may contradict itself, and models count each load.
+    fn fits_between(
+        self,
+        at: usize,
+        count: usize,
+        record: RecordRef<'a>,
+        comparator: &Comparator,
+    ) -> bool {
+        if cfg!(any(loom, shuttle)) || matches!(comparator, Comparator::User(_)) {
+            return true;
+        }
+        let before = at.checked_sub(1).and_then(|i| self.record(i));
+        let after = (at < count).then(|| self.record(at)).flatten();
+        before.is_none_or(|b| b.is_before(&record.place(), comparator))
+            && after.is_none_or(|a| record.is_before(&a.place(), comparator))
     }
 
     /// Inserts a separator and the child after it. Requires: an inner node with a free slot.

@@ -103,6 +103,7 @@ impl ChecksumContext {
             let modifier = self.modifier(handle.offset);
             let computed = self.kind.compute(contents, compression);
             let stored = stored.wrapping_sub(modifier);
+            // T2: nothing of the block is used.
             if stored != computed {
                 return Err(mismatch(self, stored, computed, handle, kind, path));
             }

@@ -97,6 +97,7 @@ impl TableReader {
     /// A block as stored, with its trailer.
     pub(super) fn stored(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         let mut stored = vec![0; self.stored_len(handle)?];
+        // R2: the table is kept by whoever reads, not by a lock.
         spanlith_base::sync::assert_only_tokens_are_held();
         let n = self.file.read_at(handle.offset, &mut stored)?;
         stored.truncate(n);

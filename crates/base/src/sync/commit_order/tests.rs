@@ -75,6 +75,7 @@ impl Pipeline {
     }
 }
 
+/// Holds W3.
 #[test]
 fn a_group_is_published_behind_all_that_were_ordered_before_it() {
     let p = Pipeline::new();
