@@ -178,6 +178,7 @@ pub(crate) unsafe fn set_error(errptr: *mut *mut c_char, error: &Error) {
     unsafe {
         libc::free((*errptr).cast());
         *errptr = malloc_error(error);
+        debug_assert!(!(*errptr).is_null(), "A1: a failure leaves a text");
     }
 }
 
@@ -254,6 +255,7 @@ mod tests {
         assert_eq!(taken(&mut err), "Resource busy: ");
     }
 
+    /// Holds A1.
     #[test]
     fn a_panic_becomes_an_error_text() {
         let mut err = ptr::null_mut();

@@ -142,7 +142,7 @@ pub(super) fn lead_in_flight<S: Stages>(
         is_applied: false,
         is_over: false,
     };
-    debug_assert_eq!(flight.ticket.first, load.first, "W2");
+    debug_assert_eq!(flight.ticket.first, load.first, "W2: logged by its numbers");
     match stages.send_off(&mut leader, &mut flight.group, &load) {
         Ok(Some(sync)) => {
             drop(leader);

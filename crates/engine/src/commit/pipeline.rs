@@ -280,7 +280,7 @@ fn carry<S: Stages>(
         return Err(used_up());
     }
     let ticket = order.begin(load.count);
-    debug_assert_eq!(ticket.first, load.first, "W2");
+    debug_assert_eq!(ticket.first, load.first, "W2: logged by its numbers");
     let mut times = GroupTimes::begin(stages, times);
     let logged = stages.log(leader, group, &load);
     let durable = logged.and_then(|()| match load.is_synced && load.is_logged {

@@ -90,6 +90,7 @@ impl Dropped {
         if read == written + self.total() {
             return Ok(());
         }
+        // C4: something was passed over, or handed out twice.
         Err(
             mismatch("Number of entries read does not match number of entries written or dropped")
                 .with("read", read)
@@ -126,6 +127,7 @@ pub(crate) fn check_memtables(expected: u64, read: u64) -> Result<()> {
     if read == expected {
         return Ok(());
     }
+    // M2: a sealed memtable took no entry after it was counted, and lost none.
     Err(mismatch(format!(
         "Expected {expected} entries in memtables, but read {read}"
     )))

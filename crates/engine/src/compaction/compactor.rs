@@ -229,6 +229,11 @@ impl<'a> Compactor<'a> {
             level0_bytes(&plan, &f.settings),
             now,
         ));
+        debug_assert!(
+            (f.compaction.running().iter()).all(|r| !r.shares_output(&range, &f.family.comparator)),
+            "C2: {range:?} is written to by {:?}",
+            f.compaction.running()
+        );
         f.compaction.begin(range, progress.clone());
         let job = CompactionJob {
             family: f.family.clone(),

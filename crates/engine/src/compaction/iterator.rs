@@ -245,6 +245,10 @@ impl CompactionIter {
     /// # Errors
     /// `Corruption` with the numbers.
     pub(crate) fn check(&self, written: u64) -> Result<()> {
+        debug_assert!(
+            self.queue.is_empty(),
+            "C4: asked while entries wait to be written"
+        );
         self.dropped.check(self.entries, written)
     }
 
@@ -712,6 +716,7 @@ impl CompactionIter {
     /// Handles a deletion; true if it is the current output entry.
     fn deletion(&mut self, kind: ValueType, seqno: SequenceNumber, stripe: usize) -> bool {
         if self.seen_by_all(seqno) && self.nothing_below() {
+            debug_assert_eq!(stripe, 0, "C1: a snapshot sees what {seqno} deletes");
             self.dropped.obsolete += 1;
             self.step();
             return false;

@@ -106,6 +106,11 @@ impl ManifestState {
         self.writer.is_some()
     }
 
+    /// Returns whether all edits in it are durable, as far as this process writes it.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.writer.as_ref().is_none_or(LogWriter::is_synced)
+    }
+
     /// Returns whether edits were appended since this process began with it.
     pub(crate) fn has_grown(&self) -> bool {
         self.len().unwrap_or(0) > self.first_size
@@ -291,6 +296,10 @@ impl Catalog {
         for edit in &mut records {
             edit.manifest_mark = mark;
         }
+        debug_assert!(
+            (records.iter()).all(|edit| VersionEdit::decode(&edit.encode()).is_ok()),
+            "V3: an edit that is recorded reads back"
+        );
         let written = records
             .iter()
             .try_for_each(|edit| writer.add_record(&edit.encode()))
@@ -299,6 +308,10 @@ impl Catalog {
             manifest.writer = None;
             return Err(e);
         }
+        debug_assert!(
+            manifest.is_durable(),
+            "V3: an edit is durable once it is recorded"
+        );
         self.note_extent(manifest);
         manifest.logs.note(&records);
         Ok(())
@@ -362,6 +375,10 @@ impl Catalog {
         sync(&mut writer, reporter)?;
         let dir = self.dirs.get(&self.dir)?;
         dir.sync()?;
+        debug_assert!(
+            writer.is_synced(),
+            "E1: CURRENT names a MANIFEST whose bytes and name are durable"
+        );
         write_current(&self.env, &self.dir, &*dir, number, marks)?;
         Ok((writer, compact_size))
     }

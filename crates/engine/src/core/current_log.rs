@@ -71,6 +71,15 @@ impl CurrentLog {
     /// A record of batches was added that begins with sequence number `first`.
     #[inline]
     pub(crate) fn note_batches(&mut self, bytes: usize, first: SequenceNumber) {
+        debug_assert!(
+            self.writer.as_ref().is_some_and(|log| !log.is_empty()),
+            "W1: what counts as logged is in a log"
+        );
+        debug_assert!(
+            first >= self.last_record,
+            "W2: {first} is logged after {}",
+            self.last_record
+        );
         self.bytes += bytes as u64;
         self.last_record = first;
     }
@@ -145,6 +154,7 @@ impl CurrentLog {
         let log = self.open_writer()?;
         log.sync()?;
         lsm.settle_log_name(log.log_number())?;
+        debug_assert!(log.is_synced(), "W6: a sync leaves nothing in the log");
         self.expect_witness(lsm);
         Ok(())
     }

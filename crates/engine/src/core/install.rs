@@ -105,6 +105,10 @@ impl Lsm {
                 may_be_written: true,
             })?;
         manifest.retain_logs(kept_log);
+        debug_assert!(
+            manifest.is_durable(),
+            "V3: a version is visible, and files are obsolete, after its edit is durable"
+        );
 
         let mut state = self.state.lock();
         state.table_sequence = state.table_sequence.max(new_sequence);
@@ -119,6 +123,12 @@ impl Lsm {
                 file.mark_obsolete();
             }
             if let Some(f) = state.family_mut(n.family.id) {
+                debug_assert!(
+                    n.log_number >= f.log_number,
+                    "F1: a family needs log {} and gave up those before {}",
+                    n.log_number,
+                    f.log_number
+                );
                 f.version = n.version;
                 f.log_number = f.log_number.max(n.log_number);
                 changed.push(n.family.id);

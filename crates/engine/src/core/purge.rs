@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+/// Reports before a new one that a debug build compares it with: a second report of a file follows soon.
+const REPORTS_COMPARED: usize = 16;
+
 /// A file that nothing refers to any more.
 #[derive(Debug)]
 pub(crate) struct Obsolete {
@@ -207,6 +210,12 @@ impl PurgeQueue {
 
     fn push(&self, file: Obsolete) {
         let mut queue = self.queue.lock();
+        let mut newest = queue.iter().rev().take(REPORTS_COMPARED);
+        debug_assert!(
+            newest.all(|f| f.path != file.path),
+            "V5: {} is reported by two that held it last",
+            file.path.display()
+        );
         queue.push(file);
         self.has_queued.store(true, Ordering::Relaxed);
     }

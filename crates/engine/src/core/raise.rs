@@ -139,6 +139,10 @@ impl Lsm {
         }
         if class > Severity::Soft {
             self.gate.set(gate::REFUSE);
+            debug_assert!(
+                state.trouble.refuses(),
+                "W5: a {class:?} error refuses writes"
+            );
         }
         let start = by_itself && self.wants_timer(&mut state);
         drop(state);

@@ -34,6 +34,10 @@ impl<'a> LogRetirement<'a> {
         let mut is_away = false;
         let reusable_max = lsm.c.options.recycle_log_file_num as usize;
         for n in dead {
+            debug_assert!(
+                lsm.state.lock().min_log_number() > n,
+                "WAL3: log {n} is needed"
+            );
             if lsm.state.lock().logs.keep_for_reuse(n, reusable_max) {
                 continue;
             }

@@ -116,6 +116,10 @@ impl SnapshotList {
             live = self.opened.wait(live);
         }
         let seqno = visible();
+        debug_assert!(
+            live.last_key_value().is_none_or(|(k, _)| k.0 <= seqno),
+            "W3: a snapshot at {seqno} sees less than one before it"
+        );
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         live.insert((seqno, serial), kind);
         drop(live);

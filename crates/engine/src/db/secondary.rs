@@ -120,7 +120,7 @@ impl Deref for Secondary {
 /// Shows the state of `newer`, the same database opened later, which is not used afterwards.
 fn adopt(lsm: &Lsm, newer: &Lsm) {
     let visible = newer.visible();
-    debug_assert!(visible >= lsm.visible(), "W3");
+    debug_assert!(visible >= lsm.visible(), "W3: it sinks");
     // The caller that catches up holds the token of that; nothing is written here.
     lsm.order.publish_alone(visible.max(lsm.visible()));
     let mut families = std::mem::take(&mut newer.state.lock().families);

@@ -26,6 +26,21 @@ pub struct RunningCompaction {
     pub proximal: Option<ProximalOutput>,
 }
 
+impl RunningCompaction {
+    /// Returns whether both write to one level below level 0 in overlapping ranges of user keys.
+    pub fn shares_output(&self, other: &Self, comparator: &Comparator) -> bool {
+        let is_before = |a: &[u8], b: &[u8]| {
+            comparator
+                .compare_without_timestamp(a, true, b, true)
+                .is_lt()
+        };
+        self.output_level > 0
+            && self.output_level == other.output_level
+            && !is_before(&self.largest, &other.smallest)
+            && !is_before(&other.largest, &self.smallest)
+    }
+}
+
 /// Describes what a picker looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct PickerInput<'a> {

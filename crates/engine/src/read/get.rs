@@ -211,7 +211,10 @@ impl<'a> Lookup<'a> {
     ) -> Result<bool> {
         while let Some(e) = entry {
             e.verify()?;
-            debug_assert!(keys::tag_sequence(e.tag()) <= self.snapshot, "R1");
+            debug_assert!(
+                keys::tag_sequence(e.tag()) <= self.snapshot,
+                "R1: an entry after the snapshot"
+            );
             if self.visit(e.tag(), || value_in_memtable(e.value(), mem))? {
                 return Ok(true);
             }

@@ -57,7 +57,10 @@ impl Engine {
     #[inline]
     pub(super) fn read_sequence(&self, options: &ReadOptions) -> Result<SequenceNumber> {
         match &options.snapshot {
-            Some(s) if s.database() == self.c.snapshots.database() => Ok(s.seqno()),
+            Some(s) if s.database() == self.c.snapshots.database() => {
+                debug_assert!(s.seqno() <= self.visible(), "R1: a read of the future");
+                Ok(s.seqno())
+            }
             Some(_) => Err(Error::invalid_argument("a snapshot of another database")),
             None => Ok(self.visible()),
         }

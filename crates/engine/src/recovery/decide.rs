@@ -209,6 +209,7 @@ impl Decider {
     /// # Errors
     /// `Corruption` if that is less than an earlier batch asked for, in every mode.
     pub(super) fn accept(&mut self, sequence: SequenceNumber, next: SequenceNumber) -> Result<()> {
+        // W2, as far as the log shows it: the numbers of its records never go back.
         if let Some(before) = self.next_sequence.filter(|before| next < *before) {
             return Err(Error::corruption(format!(
                 "Sequence number is being set backwards during recovery, this is likely a software \
@@ -295,6 +296,7 @@ impl Decider {
             return Ok(());
         };
         for (name, log_number, has_tables) in families {
+            // WAL2 and F2: what is recovered is a prefix, tables included.
             if log_number > stopped && has_tables {
                 return Err(Error::corruption(format!(
                     "Column family inconsistency: SST file contains data beyond the point of \

@@ -251,6 +251,10 @@ impl<'a> OpenJob<'a> {
         if !self.request.keeps_options {
             engine.options_writer().write()?;
         }
+        debug_assert!(
+            engine.catalog.lock().is_durable(),
+            "O1: nothing is removed before what the next open reads is durable"
+        );
         remove_obsolete(&engine, self.explanation)?;
         track_tables(&engine.c, &engine.families.load_full())?;
         let kept_free = min_free_bytes(&engine.options(), &engine.families.load());
@@ -382,6 +386,10 @@ impl Logs {
         let used = [newest.unwrap_or(0), recovered.min_log_number, highest];
         // As RocksDB counts: the MANIFEST's number is taken for one in use, and so is the next.
         let next_file = used.into_iter().fold(recovered.next_file + 1, u64::max) + 1;
+        debug_assert!(
+            used.iter().all(|&n| n < next_file),
+            "V4: a number that is in use is given away again"
+        );
         if next_file > FILE_NUMBER_MAX - NUMBERS_LEFT {
             let text = format!("file number {next_file} leaves none for files to come");
             return Err(Error::corruption(text));

@@ -276,6 +276,7 @@ impl<'a> Replay<'a> {
             "log {log:06} cannot be read from offset {offset} on, though {proof}: it was damaged, cut or \
              deleted since"
         );
+        // WAL1: what was durable is found, or its loss is reported.
         if self.known.refuses && !self.decider.passes_over_proven() {
             let path = self.engine.logs.path(log);
             return Err(Error::corruption(text).with_path(&path).with_offset(offset));
@@ -589,6 +590,7 @@ impl<'a> Replay<'a> {
         }
         for (cf, seqno, kind, key, value) in entries {
             let Some(family) = self.out.families.get_mut(&cf) else {
+                debug_assert!(false, "W4: an entry of a batch has lost its family");
                 continue;
             };
             if kind == ValueType::RangeDeletion {
@@ -729,6 +731,7 @@ pub(super) fn is_new(taken: Option<SequenceNumber>) -> Result<()> {
     match taken {
         None => Ok(()),
         Some(seqno) => {
+            // M2, of what the log holds.
             let error = Error::corruption("the log holds one sequence number twice");
             Err(error.with("seqno", seqno))
         }

@@ -142,6 +142,7 @@ impl VersionBuilder {
                 None => "not in the LSM tree".to_string(),
                 Some(other) => format!("on level {other}"),
             };
+            // C3: the inputs of an edit are in the version that it changes.
             return Err(corrupt(format!(
                 "Cannot delete table file #{number} from level {level} since it is {place}"
             )));
@@ -313,6 +314,7 @@ impl VersionBuilder {
             if number == 0 {
                 continue;
             }
+            // G1, for the oldest file that the table refers to.
             if !self.blob_files.contains_key(&number) {
                 return Err(Error::corruption(format!(
                     "force_consistency_checks(VersionBuilder): Blob file #{number} is not part of \
@@ -408,6 +410,7 @@ fn check_level(c: &Comparator, level: usize, files: &[Arc<FileMeta>]) -> Result<
                 )));
             }
         } else if c.compare_internal(&a.largest, &b.smallest).is_ge() {
+            // V1, below level 0.
             return Err(inconsistent(format!(
                 "L{level} has overlapping ranges: file #{} largest key: {} vs. file #{} smallest \
                  key: {}",
@@ -443,6 +446,7 @@ fn check_level0_by_seqno(files: &[Arc<FileMeta>]) -> Result<()> {
         } else {
             newer.smallest_seqno > older.smallest_seqno
         };
+        // V2, among the files of level 0: an older file holds no newer entry.
         if !ok {
             return Err(inconsistent(format!(
                 "L0 files seqno {} {} #{} vs. {} {} #{}",

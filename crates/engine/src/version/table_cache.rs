@@ -284,6 +284,7 @@ impl TableCache {
 
 #[cold]
 fn size_mismatch(expected: u64, actual: u64, path: &Path) -> Error {
+    // T3: a table is as long as its edit said.
     Error::corruption(format!(
         "Sst file size mismatch between expected {expected} and file system {actual} sstable: {}",
         path.display()

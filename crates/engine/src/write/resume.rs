@@ -194,6 +194,10 @@ fn replace_log(lsm: &Lsm, leader: &mut LeaderState) -> Result<FileNumber> {
     // Sections that it repeats are data.
     let bytes = if sections.is_empty() { 0 } else { new.len() };
     let old = leader.log.begin(lsm, new, bytes, first.sequence());
+    debug_assert!(
+        old.as_ref().is_none_or(|old| old.log_number() < number),
+        "E2: a log that failed is not written again"
+    );
     lsm.logs.names_are_durable(number);
     let mut state = lsm.state.lock();
     // A file that failed is not written again, under whatever name.

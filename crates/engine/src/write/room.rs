@@ -301,6 +301,7 @@ impl<'a> RoomWaits<'a> {
             if state.life.is_closing() {
                 return Err(Error::shutdown("stalled writes"));
             }
+            // W5: whoever waits is refused, too.
             if let Some(e) = state.trouble.refusal() {
                 return Err(e);
             }
