@@ -17,6 +17,7 @@ fn judge(target: &targets::Target, name: &str, bytes: &[u8]) -> Option<String> {
     outcome.err().map(|_| format!("{}/{name}", target.0))
 }
 
+/// Holds B3.
 #[test]
 fn every_target_keeps_its_promises_on_the_committed_inputs() {
     let folder = root().join("fuzz/corpus-min");

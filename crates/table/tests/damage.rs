@@ -91,6 +91,7 @@ fn tables() -> Vec<(&'static str, Vec<u8>, Entries)> {
     ]
 }
 
+/// Holds T2.
 #[test]
 fn a_flipped_byte_is_an_error_or_changes_nothing() {
     // Bytes whose damage changes nothing: in version 5 what the two handles leave of their 40 bytes

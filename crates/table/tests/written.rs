@@ -65,6 +65,7 @@ fn options_of(table: &str) -> BuilderOptions {
     }
 }
 
+/// Holds T3.
 #[test]
 fn tables_of_every_version_checksum_and_shape_are_rebuilt_byte_for_byte() {
     let tables = [

@@ -191,6 +191,7 @@ fn named(text: &str) -> Vec<String> {
     keys
 }
 
+/// Holds WAL2.
 #[test]
 fn replay_over_the_events_recovers_what_rocksdb_11_8_recovers() {
     let folder = fixtures_dir().join("wal/recovery");

@@ -8,6 +8,7 @@
 mod callers;
 mod docs;
 mod hygiene;
+mod invariants;
 mod layers;
 mod module_order;
 mod ratchet;
@@ -55,7 +56,7 @@ impl Finding {
 
 type Rule = fn(&Tree) -> Vec<Finding>;
 
-const RULES: [(&str, &str, Rule); 19] = [
+const RULES: [(&str, &str, Rule); 20] = [
     (
         "layering",
         "a crate depends only on the crates that its row allows",
@@ -123,6 +124,11 @@ const RULES: [(&str, &str, Rule); 19] = [
         "tests",
         "the tests and modules that docs/coverage.md and docs/invariants.md name exist",
         docs::tests,
+    ),
+    (
+        "invariant",
+        "each row of docs/invariants.md is checked where it is established and relied on, and its test names it",
+        invariants::check,
     ),
     (
         "ratchet",

@@ -593,6 +593,7 @@ fn a_named_table_is_deleted_where_nothing_older_lies_below() {
     assert_eq!(cf.get("late").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
+/// Holds C1.
 #[test]
 fn a_released_snapshot_lets_bottommost_files_shed_what_it_kept() {
     let dir = tempfile::tempdir().unwrap();

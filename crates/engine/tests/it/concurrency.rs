@@ -27,6 +27,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().unwrap())
 }
 
+/// Holds W4.
 #[test]
 fn readers_never_see_a_value_go_back_or_half_a_batch() {
     const WRITERS: u64 = 3;

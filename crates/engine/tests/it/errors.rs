@@ -221,6 +221,7 @@ fn a_flush_that_is_asked_for_while_a_failed_one_is_about_to_end_is_made() {
     }
 }
 
+/// Holds B2.
 #[test]
 fn the_numbers_of_a_group_that_failed_are_not_given_away_again() {
     crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");
@@ -745,6 +746,7 @@ impl spanlith::UserComparator for Fuse {
     }
 }
 
+/// Holds W5.
 #[test]
 fn a_panic_within_a_write_refuses_writes_and_leaves_nobody_waiting() {
     let w = World::new(11);

@@ -248,6 +248,7 @@ fn a_flush_of_several_families_goes_as_far_as_the_first_dropped_one() {
     assert_eq!((first.tables().len(), kept.tables().len()), (1, 0));
 }
 
+/// Holds WAL3.
 #[test]
 fn a_log_stays_as_long_as_one_family_needs_it() {
     crate::suite_disk::needs_log_files("the test looks for files of logs by name");
@@ -278,6 +279,7 @@ fn a_log_stays_as_long_as_one_family_needs_it() {
 }
 
 /// A flush makes writes of one family durable; what was written before to another must be, too.
+/// Holds F2.
 #[test]
 fn a_power_loss_never_leaves_a_later_write_without_an_earlier_one_of_another_family() {
     for seed in 0..20 {

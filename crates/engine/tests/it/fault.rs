@@ -188,6 +188,7 @@ fn a_full_disk_stops_writes_keeps_reads_and_opens_again_when_there_is_room() {
     }
 }
 
+/// Holds E2.
 #[test]
 fn a_failed_sync_is_never_tried_again_on_the_same_log() {
     crate::suite_disk::needs_log_files("calls for files of logs fail here, not those for a device");

@@ -214,6 +214,7 @@ fn golden_databases_read_as_before_when_they_were_repaired() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Holds O2.
 #[test]
 fn golden_databases_read_back_equal() {
     let cases = golden_cases();

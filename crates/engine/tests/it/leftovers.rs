@@ -62,6 +62,7 @@ fn a_flush_that_fails_before_its_edit_is_written_leaves_no_table() {
     }
 }
 
+/// Holds C3.
 #[test]
 fn a_compaction_that_fails_before_its_edit_is_written_leaves_no_table() {
     crate::suite_disk::needs_table_files(
@@ -89,6 +90,7 @@ fn a_compaction_that_fails_before_its_edit_is_written_leaves_no_table() {
 }
 
 /// The rest of the record may be read by the next open.
+/// Holds V4.
 #[test]
 fn a_flush_whose_edit_may_be_written_keeps_its_table() {
     crate::suite_disk::needs_table_files(

@@ -94,6 +94,7 @@ fn trace_tracked() -> Vec<(&'static str, String)> {
     out
 }
 
+/// Holds E3 and V3.
 #[test]
 fn each_action_writes_and_syncs_in_its_order() {
     crate::suite_disk::needs_log_files("the test compares every call for a file");

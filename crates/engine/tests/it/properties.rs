@@ -94,6 +94,7 @@ fn integers_tell_what_is_there() {
     assert_eq!(db.int_property("rocksdb.levelstats"), None);
 }
 
+/// Holds V5 and R2.
 #[test]
 fn an_iterator_keeps_its_version_and_its_tables_alive() {
     let db = filled();

@@ -454,6 +454,7 @@ fn plant_loss(path: &Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// Holds C4.
 #[test]
 fn an_entry_that_was_lost_is_missed_by_verification_and_by_the_next_compaction() {
     crate::suite_disk::needs_table_files("the test changes bytes in files of tables");

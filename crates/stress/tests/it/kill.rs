@@ -3,6 +3,7 @@
 use spanlith_stress::kill::{KillPlan, run_kill};
 use spanlith_testkit::{TempDir, seed, test_name};
 
+/// Holds W1.
 #[test]
 fn a_killed_process_loses_nothing_it_acknowledged() {
     let temp = TempDir::new("stress-kill-test");

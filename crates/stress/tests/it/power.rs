@@ -30,6 +30,7 @@ fn caught_by_crash(plan: FaultPlan, workload: &str) -> Option<u64> {
     (!report.is_clean()).then_some(report.states)
 }
 
+/// Holds W6.
 #[test]
 fn a_sync_that_does_nothing_is_caught_whatever_file_it_was_for() {
     for (part, workload) in [

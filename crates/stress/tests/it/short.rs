@@ -12,6 +12,7 @@ use spanlith_stress::model::world::{SPEED_BOTH, SPEED_DISK, SPEED_TABLES, SPEED_
 use spanlith_stress::threads::{ThreadsPlan, run_threads};
 use spanlith_testkit::{seed, test_name};
 
+/// Holds R1.
 #[test]
 fn random_programs_agree_with_the_reference() {
     let plan = ModelPlan::new(seed(test_name!()), 20_000);
@@ -49,6 +50,7 @@ fn keep_their_promises(first: usize, seed: u64) {
     assert!(report.double_states >= 334);
 }
 
+/// Holds WAL1, F1 and O1.
 #[test]
 fn every_workload_keeps_its_promises_after_a_power_loss_at_any_change() {
     keep_their_promises(0, seed(test_name!()));

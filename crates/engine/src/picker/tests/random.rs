@@ -386,6 +386,7 @@ fn cut(plan: &CompactionPlan, entries: Vec<Entry>) -> Vec<Vec<Entry>> {
     outputs
 }
 
+/// Holds V2.
 #[test]
 fn random_runs_keep_their_invariants_and_come_to_rest() {
     let first = seed(test_name!());
@@ -425,6 +426,7 @@ fn random_runs_keep_their_invariants_and_come_to_rest() {
     );
 }
 
+/// Holds C2.
 #[test]
 fn random_trees_keep_their_invariants_and_come_to_rest() {
     let first = seed(test_name!());

@@ -138,6 +138,7 @@ fn a_file_below_the_last_level_is_refused_only_if_it_stays() {
     assert_eq!(numbers(apply(&base, &[add, back]).unwrap().files(2)), [5]);
 }
 
+/// Holds V1.
 #[test]
 fn overlapping_files_of_a_sorted_level_are_corruption() {
     let base = version_of(4, "L1 5 a..d#2 10");
@@ -215,6 +216,7 @@ fn without_epochs_level_zero_is_ordered_and_checked_by_sequence() {
     );
 }
 
+/// Holds G1.
 #[test]
 fn blob_files_live_as_long_as_tables_may_refer_to_them() {
     let blob = |number| BlobFileAddition {
