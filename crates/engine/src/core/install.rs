@@ -123,12 +123,6 @@ impl Lsm {
                 file.mark_obsolete();
             }
             if let Some(f) = state.family_mut(n.family.id) {
-                debug_assert!(
-                    n.log_number >= f.log_number,
-                    "F1: a family needs log {} and gave up those before {}",
-                    n.log_number,
-                    f.log_number
-                );
                 f.version = n.version;
                 f.log_number = f.log_number.max(n.log_number);
                 changed.push(n.family.id);
@@ -273,6 +267,10 @@ impl Lsm {
         let Some(f) = state.family_mut(id) else {
             return;
         };
+        debug_assert!(
+            f.imm.is_sorted_by_key(|sealed| sealed.last_sequence),
+            "F1: sealed memtables are in the order of their age, in which flushes take them"
+        );
         f.superversion_number += 1;
         f.flush.postpone(false);
         f.family.counters.note_version(&f.version);
