@@ -246,6 +246,13 @@ impl Lsm {
         }
     }
 
+    /// As [`Self::purge_obsolete`]; takes no lock if nothing is queued.
+    pub(super) fn purge_queued(&self) {
+        if self.c.purge.has_queued() {
+            self.purge_obsolete();
+        }
+    }
+
     /// Highest sequence number new reads see.
     #[inline]
     pub(crate) fn visible(&self) -> SequenceNumber {

@@ -164,10 +164,15 @@ impl PurgeQueue {
 
     /// As [`Self::run`]; takes no lock if nothing is queued.
     pub(crate) fn run_queued(&self) {
-        // Relaxed: what this thread let go of it queued itself.
-        if self.has_queued.load(Ordering::Relaxed) {
+        if self.has_queued() {
             self.run();
         }
+    }
+
+    /// Returns whether something is queued.
+    pub(super) fn has_queued(&self) -> bool {
+        // Relaxed: what this thread let go of it queued itself.
+        self.has_queued.load(Ordering::Relaxed)
     }
 
     /// Unlinks what is queued and returns it. A file that cannot be unlinked is found again

@@ -206,6 +206,8 @@ fn spawn(
             if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
                 me.lsm().job_panicked(class, what, &panicked(what, &*panic));
             }
+            // A job without work, too, may have been the last to hold a family that was dropped.
+            me.lsm().purge_queued();
             drop(held);
         }),
     );
@@ -285,14 +287,14 @@ fn wants_more(f: &FamilyState) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CompactionProgress;
     use super::super::double::Double;
     use super::super::gate;
+    use super::super::{CompactionProgress, Family};
     use super::*;
     use crate::Db;
     use crate::options::{CfOptions, DbOptions, WriteThrottlePolicy};
     use crate::picker::RunningCompaction;
-    use spanlith_env::{Env, Executor, MemFs};
+    use spanlith_env::{Env, Executor, IoActivity, MemFs};
 
     /// A close waited for no compaction any more once a flush had panicked.
     #[test]
@@ -462,6 +464,26 @@ mod tests {
         double.lsm().switches.abort();
         double.install(0, FOUR_CAME);
         assert_eq!(double.run(), [""; 0]);
+    }
+
+    /// A job found no work and was the last to hold a family that was dropped: its tables stayed until a later job.
+    #[test]
+    fn files_that_a_job_was_the_last_to_hold_go_with_it() {
+        let double = Double::new(&DbOptions::new(), &["default"], &CfOptions::new());
+        let c = &double.lsm().c;
+        let path = c.dir.join("000007.sst");
+        c.env.fs.create_dir_if_missing(&c.dir).unwrap();
+        drop(c.env.fs.create(&path, IoActivity::Other).unwrap());
+        let sink = double.state().family(0).unwrap().family.cache.paths.clone();
+        let sink = Family::new_sink(&c.purge, sink);
+        double.install(
+            0,
+            "L0 4 a..z 1MB\nL0 3 a..z 1MB\nL0 2 a..z 1MB\nL0 1 a..z 1MB",
+        );
+        sink.file_obsolete(7, 0, 0);
+        assert!(c.env.fs.size(&path).is_ok());
+        assert_eq!(double.run(), ["compact Some(0)"]);
+        assert!(c.env.fs.size(&path).is_err());
     }
 
     #[test]
