@@ -33,6 +33,7 @@ use crate::unique_id;
 use crate::{CacheRole, Charge, charge};
 use spanlith_base::checksum::xxh3_64;
 use spanlith_base::keys::{self, TAG_LEN};
+use spanlith_base::memory::Scratch;
 use spanlith_base::timestamp::without_timestamps;
 use spanlith_base::{Comparator, CompressionType, Error, Result, ValueType};
 use spanlith_cache::STEP_BYTES;
@@ -218,7 +219,7 @@ impl TableBuilder {
             extra_properties: Vec::new(),
             out: Output {
                 file,
-                buffer: Vec::new(),
+                buffer: Scratch::default(),
                 written: 0,
                 checksum: ChecksumContext {
                     kind: t.checksum,

@@ -1,4 +1,4 @@
-//! A vector of plain values that a job fills and drops: hashes of keys, the bytes of a filter.
+//! A vector of plain values that a job fills and drops: hashes of keys, the bytes of a filter or of a table.
 //!
 //! Such a vector has some megabytes. From glibc it comes as a mapping of its own once; when that is freed, glibc takes
 //! vectors of its size from its heaps from then on and trims these less, so that a process keeps several megabytes
@@ -68,7 +68,44 @@ impl<T: Copy> Scratch<T> {
         self.len += 1;
     }
 
+    /// Values there is room for.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// Sees to it that there is room for that many more.
+    #[inline]
+    pub fn reserve(&mut self, more: usize) {
+        if more > self.capacity - self.len {
+            self.make_room(more);
+        }
+    }
+
+    /// Appends values.
+    #[inline]
+    pub fn extend_from_slice(&mut self, values: &[T]) {
+        self.reserve(values.len());
+        // SAFETY: There is room for as many more, in memory that is nobody else's.
+        unsafe {
+            let end = self.at.as_ptr().add(self.len);
+            end.copy_from_nonoverlapping(values.as_ptr(), values.len());
+        }
+        self.len += values.len();
+    }
+
+    /// Appends equal values, up to that length.
+    pub fn pad(&mut self, len: usize, value: T) {
+        while self.len < len {
+            self.push(value);
+        }
+    }
+
+    /// Forgets all values, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, more: usize) {
@@ -273,6 +310,30 @@ mod tests {
         assert!(*scratch == vector[..]);
         assert!(scratch.is_mapped || !cfg!(all(unix, not(any(loom, shuttle)))));
         assert!(*Scratch::from(&vector[..]) == vector[..]);
+    }
+
+    #[test]
+    fn slices_follow_each_other_across_every_growth_and_a_cleared_one_keeps_its_room() {
+        let mut scratch = Scratch::default();
+        for round in 0..2u8 {
+            let mut vector = Vec::new();
+            for len in (0..3000usize).chain([0, MAPPED_FROM, 5, 1 << 20]) {
+                let piece = vec![(len as u8) ^ round; len];
+                scratch.extend_from_slice(&piece);
+                vector.extend_from_slice(&piece);
+                scratch.pad(vector.len() + len % 7, 9);
+                vector.resize(vector.len() + len % 7, 9);
+                if len.is_multiple_of(500) {
+                    assert!(*scratch == vector[..], "after {len}");
+                }
+            }
+            assert!(*scratch == vector[..] && scratch.capacity() >= vector.len());
+            let capacity = scratch.capacity();
+            scratch.clear();
+            assert!(scratch.is_empty() && scratch.capacity() == capacity);
+            scratch.reserve(capacity);
+            assert_eq!(scratch.capacity(), capacity);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::format::{BlockHandle, TRAILER_LEN};
 use crate::options::BuilderOptions;
 use spanlith_base::coding::{put_varint32, put_varint64};
 use spanlith_base::keys::{MAX_SEQUENCE, SEEK_TYPE, pack_tag, user_key};
+use spanlith_base::memory::Scratch;
 use spanlith_base::{Comparator, Error, Result};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -55,9 +56,9 @@ impl FirstKeys {
 /// Builds the index of one table.
 pub(crate) struct IndexBuilder {
     /// Internal-key separators, one after the other.
-    keys: Vec<u8>,
+    keys: Scratch<u8>,
     /// End of each separator, and the handle of its block.
-    entries: Vec<(usize, BlockHandle)>,
+    entries: Scratch<(usize, BlockHandle)>,
     /// Some user key spans two data blocks, or the format has internal keys only.
     internal_keys: bool,
     delta: bool,
@@ -102,8 +103,8 @@ impl IndexBuilder {
             deviation: t.block_size_deviation,
         };
         Self {
-            keys: Vec::new(),
-            entries: Vec::new(),
+            keys: Scratch::default(),
+            entries: Scratch::default(),
             internal_keys: t.format_version <= 2,
             delta,
             escapes: t.format_version >= 8,
