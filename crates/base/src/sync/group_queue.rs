@@ -110,6 +110,17 @@ pub struct Group<T> {
     len: usize,
 }
 
+/// The role that a state other than `from` says.
+#[inline]
+fn role(state: u32, from: u32) -> Option<Role> {
+    match state & !PARKED {
+        s if s == from => None,
+        LEAD => Some(Role::Leader),
+        APPLY => Some(Role::Apply),
+        _ => Some(Role::Done),
+    }
+}
+
 #[inline]
 fn pause(round: u32) {
     if round < SPINS {
@@ -141,6 +152,16 @@ impl<T: Send> GroupQueue<T> {
     /// Joins and waits for a role.
     #[inline]
     pub fn join(&self, waiter: &Waiter<T>) -> Role {
+        self.join_around(waiter, |sleep| sleep())
+    }
+
+    /// As [`Self::join`]. A writer that has to sleep does so within `around`, which returns what it is given; others never call it.
+    #[inline]
+    pub fn join_around(
+        &self,
+        waiter: &Waiter<T>,
+        around: impl FnOnce(&dyn Fn() -> Role) -> Role,
+    ) -> Role {
         let me = std::ptr::from_ref(waiter).cast_mut();
         let mut older = self.newest.load(Ordering::Relaxed);
         loop {
@@ -156,28 +177,38 @@ impl<T: Send> GroupQueue<T> {
         if older.is_null() {
             return Role::Leader;
         }
-        self.wait(waiter, WAIT)
+        self.wait(waiter, WAIT, around)
     }
 
     /// Waits until the state is no longer `from`.
     #[cold]
-    fn wait(&self, waiter: &Waiter<T>, from: u32) -> Role {
+    fn wait(
+        &self,
+        waiter: &Waiter<T>,
+        from: u32,
+        around: impl FnOnce(&dyn Fn() -> Role) -> Role,
+    ) -> Role {
         let mut round = match waiter.is_long {
             true => SPINS + YIELDS - 1,
             false => 0,
         };
+        while cfg!(loom) || round < SPINS + YIELDS {
+            let state = waiter.state.load(Ordering::Acquire);
+            if let Some(role) = role(state, from) {
+                return role;
+            }
+            pause(round);
+            round += 1;
+        }
+        around(&|| Self::sleep(waiter, from))
+    }
+
+    /// Sleeps until the state is no longer `from`.
+    fn sleep(waiter: &Waiter<T>, from: u32) -> Role {
         loop {
             let state = waiter.state.load(Ordering::Acquire);
-            match state & !PARKED {
-                s if s == from => {}
-                LEAD => return Role::Leader,
-                APPLY => return Role::Apply,
-                _ => return Role::Done,
-            }
-            if cfg!(loom) || round < SPINS + YIELDS {
-                pause(round);
-                round += 1;
-                continue;
+            if let Some(role) = role(state, from) {
+                return role;
             }
             if state & PARKED == 0 {
                 // SAFETY: Without PARKED nobody else looks at the cell.
@@ -319,7 +350,7 @@ impl<T: Send> GroupQueue<T> {
 
     /// A follower is done with its insert: waits for the end of the group.
     pub fn applied(&self, waiter: &Waiter<T>) {
-        let role = self.wait(waiter, APPLY);
+        let role = self.wait(waiter, APPLY, |sleep| sleep());
         debug_assert_eq!(role, Role::Done);
     }
 
@@ -409,6 +440,33 @@ impl<T> Waiter<T> {
 mod tests {
     use super::*;
     use std::sync::Mutex;
+
+    #[test]
+    fn only_a_writer_that_has_to_sleep_does_so_within_what_it_is_given() {
+        let queue = GroupQueue::new();
+        let first = Waiter::new(());
+        assert_eq!(
+            queue.join_around(&first, |_| panic!("it leads")),
+            Role::Leader
+        );
+        let slept = AtomicU32::new(0);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut second = Waiter::new(());
+                second.set_long(true);
+                let role = queue.join_around(&second, |sleep| {
+                    slept.store(1, Ordering::Release);
+                    sleep()
+                });
+                assert_eq!(role, Role::Leader);
+                queue.finish(&queue.form(&second, |(), ()| false));
+            });
+            while slept.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            queue.finish(&queue.form(&first, |(), ()| false));
+        });
+    }
 
     #[test]
     fn every_writer_is_in_exactly_one_group_and_order_is_kept_per_thread() {

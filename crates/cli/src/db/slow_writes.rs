@@ -2,7 +2,8 @@
 //!
 //! Understood are our lines and those of RocksDB about delays and stops, and ours about slow writes. The times that writers
 //! were held up are reckoned from the line that begins a delay or a stop to the one that ends it, family by family; RocksDB
-//! writes no line when it ends, so that of its logs only the beginnings are known.
+//! writes no line when it ends, so that of its logs only the beginnings are known. Where writers waited is told by our dumps of statistics, of which
+//! the last of each log counts: its sums go on since the database was opened.
 
 use crate::fail::At as _;
 use serde_json::json;
@@ -68,6 +69,7 @@ pub fn run(dir: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
     // Old ones by their time, the current one last.
     logs.sort_by_key(|name| (name == "LOG", name.clone()));
     let (mut notes, mut summary) = (Vec::new(), Summary::default());
+    let mut waits = Vec::new();
     for name in &logs {
         let path = dir.join(name);
         let file = fs.open_random(&path).at(&path)?;
@@ -79,6 +81,7 @@ pub fn run(dir: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
         // By file: a stall in which a process ended goes on for nobody.
         summarize(&of_file, &mut summary);
         notes.extend(of_file);
+        waits.extend(last_waits(&text).map(|line| (name.clone(), line.to_string())));
     }
     let mut out = std::io::stdout().lock();
     for n in &notes {
@@ -90,6 +93,15 @@ pub fn run(dir: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
                 writeln!(out, "{object}")?;
             }
             false => writeln!(out, "{} {}", n.time, n.text)?,
+        }
+    }
+    for (log, text) in &waits {
+        match as_json {
+            true => {
+                let object = json!({ "kind": "waits", "log": log, "text": text });
+                writeln!(out, "{object}")?;
+            }
+            false => writeln!(out, "{log}: waits since the open: {text}")?,
         }
     }
     let seconds = |micros: u64| micros as f64 / 1e6;
@@ -146,6 +158,12 @@ fn note(line: &str) -> Option<Note> {
         family,
         text: shown,
     })
+}
+
+/// Returns where writers waited, as the last dump of statistics in a log says.
+fn last_waits(text: &str) -> Option<&str> {
+    let mut lines = text.lines().rev();
+    lines.find_map(|line| line.strip_prefix("Write waits: "))
 }
 
 /// Microseconds of `YYYY/MM/DD-HH:MM:SS.ffffff`, counted in months of 31 days: good for differences within a month.
@@ -226,6 +244,14 @@ mod tests {
             (s.delayed_micros, s.stopped_micros, s.longest_micros),
             (2_000_000, 500_000, 2_000_000)
         );
+    }
+
+    #[test]
+    fn the_last_dump_of_a_log_says_where_writers_waited() {
+        assert_eq!(last_waits(LOG), None);
+        let log =
+            "Write waits: pace 1.000 s\nx Write waits: no dump\nWrite waits: queue 2.000 s\ntorn";
+        assert_eq!(last_waits(log), Some("queue 2.000 s"));
     }
 
     #[test]

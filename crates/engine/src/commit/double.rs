@@ -314,6 +314,8 @@ impl Stages for Double {
         0
     }
 
+    fn slept(&self, _since_nanos: u64) {}
+
     fn make_room(&self, leader: &mut Leader, _: &Request<Numbers>) -> ControlFlow<Result<()>> {
         assert_eq!(self.leadership.in_flight(), 0, "a leader is alone");
         match (self.fault(At::Room), self.refusal(), leader.is_full) {

@@ -60,7 +60,13 @@ pub(crate) fn commit<S: Stages>(
     waiter: &Waiter<Request<S::Payload>>,
     times: Option<&mut S::Times>,
 ) {
-    match stages.pipeline().queue.join(waiter) {
+    let role = stages.pipeline().queue.join_around(waiter, |sleep| {
+        let since = stages.now_nanos();
+        let role = sleep();
+        stages.slept(since);
+        role
+    });
+    match role {
         Role::Leader => match times {
             None => lead(stages, waiter),
             Some(times) => lead_timed(stages, waiter, times),

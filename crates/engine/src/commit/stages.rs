@@ -53,6 +53,9 @@ pub(crate) trait Stages: Sized {
     /// The time, for sums of times.
     fn now_nanos(&self) -> u64;
 
+    /// Queue: a writer has slept in it since then, by [`Self::now_nanos`].
+    fn slept(&self, since_nanos: u64);
+
     /// Room: makes room for a group that begins with this request. `Break` if that takes a wait, or is refused.
     fn make_room(
         &self,

@@ -1,6 +1,7 @@
 //! Where the time of writes goes, and what held them up.
 //!
-//! Two sources. Writes that wait on purpose (for their pace, a delay or a stop) note that; others pay nothing for it. Writes of a
+//! Two sources. Writes that wait (on purpose for their pace, a delay or a stop, asleep in the queue, for a sync of the log, or for a
+//! full memtable to be sealed) note that; others pay nothing for it. Writes of a
 //! database whose statistics want times note all parts: a few readings of the clock and six counters for each. A write that took
 //! twenty times as long as writes usually take gets a line in `LOG` that says what went on, at most one in ten seconds.
 
@@ -75,6 +76,9 @@ impl Parts {
     }
 }
 
+/// Number of [`WaitCause`]s.
+const CAUSES: usize = 8;
+
 /// Why writers waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitCause {
@@ -84,15 +88,24 @@ pub(crate) enum WaitCause {
     Rule(StallCause),
     /// A file is taken in, or an error is waited for.
     Other,
+    /// Others lead, for so long that the writer sleeps; what they wait for is in it, too.
+    Queue,
+    /// The log is made durable; for all of a group together.
+    Sync,
+    /// A full memtable is sealed and a log begun; for all of a group together.
+    Switch,
 }
 
 impl WaitCause {
-    pub(crate) const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; CAUSES] = [
         Self::Pace,
         Self::Rule(StallCause::MemtableLimit),
         Self::Rule(StallCause::L0FileCountLimit),
         Self::Rule(StallCause::PendingCompactionBytes),
         Self::Other,
+        Self::Queue,
+        Self::Sync,
+        Self::Switch,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -102,6 +115,9 @@ impl WaitCause {
             Self::Rule(StallCause::L0FileCountLimit) => "l0-file-count-limit",
             Self::Rule(StallCause::PendingCompactionBytes) => "pending-compaction-bytes",
             Self::Other => "other",
+            Self::Queue => "queue",
+            Self::Sync => "log-sync",
+            Self::Switch => "memtable-switch",
         }
     }
 
@@ -117,7 +133,7 @@ pub(crate) struct WriteTimes {
     timed: AtomicU64,
     /// A moving median; 0 before anything was measured.
     usual_nanos: AtomicU64,
-    waited: [AtomicU64; 5],
+    waited: [AtomicU64; CAUSES],
     longest_nanos: AtomicU64,
     /// When the next line may be written.
     next_line: AtomicU64,
@@ -141,7 +157,7 @@ pub(crate) struct WriteTimeNumbers {
     pub parts: [u64; 5],
     pub usual_nanos: u64,
     /// Nanoseconds that writers waited, by [`WaitCause`]; those of several writers add up.
-    pub waited: [u64; 5],
+    pub waited: [u64; CAUSES],
     pub longest_nanos: u64,
     /// Writes that took far longer than usual.
     pub slow: u64,
@@ -170,9 +186,14 @@ impl WriteTimes {
         is_due
     }
 
-    /// Takes in a wait.
-    pub(crate) fn waited(&self, now_nanos: u64, cause: WaitCause, nanos: u64, bytes: u64) {
+    /// Takes in a wait that is part of the way of a write.
+    pub(crate) fn add(&self, cause: WaitCause, nanos: u64) {
         self.waited[cause.index()].fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Takes in a wait on purpose.
+    pub(crate) fn waited(&self, now_nanos: u64, cause: WaitCause, nanos: u64, bytes: u64) {
+        self.add(cause, nanos);
         self.longest_nanos.fetch_max(nanos, Ordering::Relaxed);
         self.windows.0.lock().note(now_nanos, nanos, bytes);
     }
@@ -199,7 +220,9 @@ impl WriteTimes {
     }
 
     pub(crate) fn numbers(&self) -> WriteTimeNumbers {
-        let of = |sums: &[AtomicU64; 5]| std::array::from_fn(|i| sums[i].load(Ordering::Relaxed));
+        fn of<const N: usize>(sums: &[AtomicU64; N]) -> [u64; N] {
+            std::array::from_fn(|i| sums[i].load(Ordering::Relaxed))
+        }
         WriteTimeNumbers {
             timed: self.timed.load(Ordering::Relaxed),
             parts: of(&self.parts),
@@ -264,7 +287,11 @@ mod tests {
         assert!(t.is_slow(5_000 * US, 2_000 * US));
         assert!(!t.is_slow(6_000 * US, 500 * US));
         let n = t.numbers();
-        assert_eq!(n.waited, [500 * US, 0, 2_000 * US, 0, 0]);
+        assert_eq!(n.waited, [500 * US, 0, 2_000 * US, 0, 0, 0, 0, 0]);
+        // Waits that nobody asked for are no pauses of the pace.
+        t.add(WaitCause::Queue, 9_000 * US);
+        assert_eq!(t.numbers().waited[5], 9_000 * US);
+        let n = t.numbers();
         assert_eq!((n.longest_nanos, n.slow), (2_000 * US, 1));
         assert_eq!(n.usual_nanos, 0);
     }

@@ -4,7 +4,7 @@ use super::properties::Properties;
 use crate::core::{Engine, LeaderState, TraceControl};
 use crate::listener::FlushReason;
 use crate::options::FlushOptions;
-use crate::write::FlushCall;
+use crate::write::{FlushCall, WriteWaits};
 use spanlith_base::Result;
 use std::sync::Arc;
 
@@ -146,6 +146,9 @@ impl Engine {
         Properties::of(self)
             .written_bytes()
             .tell(self.reporter.log());
+        self.reporter
+            .log()
+            .info(format_args!("{}", WriteWaits::new(self).text()));
         self.reporter.log().info(format_args!("Shutdown complete"));
         if let Some(disk) = self.c.speed.as_ref().and_then(|s| s.fs.disk()) {
             // Handles that are left keep it, and must not keep it from others.

@@ -77,10 +77,11 @@ pub struct WriteMetric {
     pub parts: Vec<(&'static str, Duration)>,
     /// The usual time of a write, as a moving median; `None` if none was measured.
     pub usual: Option<Duration>,
-    /// Time that writers waited on purpose, measured or not, by cause: `pace` (under the policy `smooth`), a cause of
-    /// [`StallMetric`], or `other`. Times of several writers add up.
+    /// Time that writers waited, measured or not, by cause. On purpose: `pace` (under the policy `smooth`), a cause of
+    /// [`StallMetric`], or `other`. On their way: `queue`, asleep while others lead, which holds what those wait for; `log-sync`,
+    /// once for a group; `memtable-switch`, to seal a full memtable and begin a log. Times of several writers add up.
     pub waited: Vec<(&'static str, Duration)>,
-    /// The longest single wait.
+    /// The longest single wait on purpose.
     pub longest_wait: Duration,
     /// Writes that took at least a millisecond and twenty times what is usual. `LOG` has a line for one in ten seconds.
     pub slow: u64,

@@ -130,10 +130,17 @@ impl<'a> WriteWaits<'a> {
         let n = self.lsm.throttle.times().numbers();
         let mut text = format!("\nWrite pace: {}\nWrite waits:", self.pace_text());
         for (cause, nanos) in WaitCause::ALL.iter().zip(n.waited) {
-            let _ = write!(text, " {} {:.3} s,", cause.name(), nanos as f64 / 1e9);
+            // The first one is always there, so that the line says something.
+            if nanos > 0 || *cause == WaitCause::Pace {
+                let _ = write!(text, " {} {:.3} s,", cause.name(), nanos as f64 / 1e9);
+            }
         }
         let longest = n.longest_nanos as f64 / 1e9;
-        let _ = write!(text, " longest {longest:.3} s; {} slow writes", n.slow);
+        let _ = write!(
+            text,
+            " longest on purpose {longest:.3} s; {} slow writes",
+            n.slow
+        );
         if n.timed > 0 {
             let _ = write!(text, "\nWrite parts, mean of {}:", n.timed);
             for (part, nanos) in Part::ALL.iter().zip(n.parts) {

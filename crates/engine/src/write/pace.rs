@@ -428,6 +428,41 @@ mod tests {
     }
 
     #[test]
+    fn sleep_in_the_queue_is_counted_without_statistics() {
+        let (env, _, clock) = Env::test(Arc::new(MemFs::new()), 1);
+        let db = Db::builder("/db").create_if_missing(true).env(env);
+        let db = db.no_info_log().open().unwrap();
+        let slept = || {
+            let waited = db.metrics().writes.waited;
+            waited.iter().find(|w| w.0 == "queue").unwrap().1
+        };
+        db.default_cf().put("k", "v").unwrap();
+        assert_eq!(
+            slept(),
+            Duration::ZERO,
+            "a writer that leads reads no clock"
+        );
+        // One leads and waits for leadership, the other sleeps sooner or later.
+        for round in 0..20 {
+            let leader = db.engine().leader.lock();
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| db.default_cf().put("k", "v").unwrap());
+                }
+                for _ in 0..100u32 << round {
+                    clock.sleep(Duration::from_micros(1));
+                    std::thread::yield_now();
+                }
+                drop(leader);
+            });
+            if !slept().is_zero() {
+                return;
+            }
+        }
+        panic!("no writer slept");
+    }
+
+    #[test]
     fn the_end_of_pressure_and_close_release_who_waits() {
         let p = Paced::new();
         let engine = p.db.engine().clone();

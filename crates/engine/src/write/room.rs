@@ -91,8 +91,12 @@ impl LeaderState {
             }
         }
         if !full.is_empty() {
-            self.switch_memtables(lsm, &full, FlushReason::WriteBufferFull)
-                .inspect_err(|e| lsm.set_error(Place::Seal, e))?;
+            let clock = &lsm.c.env.clock;
+            let began = clock.monotonic_nanos();
+            let switched = self.switch_memtables(lsm, &full, FlushReason::WriteBufferFull);
+            let nanos = clock.monotonic_nanos().saturating_sub(began);
+            lsm.throttle.times().add(WaitCause::Switch, nanos);
+            switched.inspect_err(|e| lsm.set_error(Place::Seal, e))?;
             // The sealed memtable may be the one too many.
             if lsm.gate.has(gate::STOP) && !lsm.throttle.has_urgent() {
                 self.touched = touched;

@@ -7,7 +7,9 @@ use super::check::check_again;
 use super::count::{GroupFacts, perf_time};
 use super::room::{Room, Waited};
 use crate::commit::{CommitPipeline, Entries, GroupLoad, Stage, Stages, TimesByStage};
-use crate::core::{Engine, LeaderState, Leadership, MemSlot, Part, Parts, Payload, Place, Request};
+use crate::core::{
+    Engine, LeaderState, Leadership, MemSlot, Part, Parts, Payload, Place, Request, WaitCause,
+};
 use spanlith_base::perf::{self, PerfCounter, PerfTime};
 use spanlith_base::stats::Histogram;
 use spanlith_base::sync::{CommitOrder, Group, MutexGuard};
@@ -52,6 +54,12 @@ impl Stages for Engine {
 
     fn now_nanos(&self) -> u64 {
         self.c.env.clock.monotonic_nanos()
+    }
+
+    #[cold]
+    fn slept(&self, since_nanos: u64) {
+        let nanos = self.now_nanos().saturating_sub(since_nanos);
+        self.throttle.times().add(WaitCause::Queue, nanos);
     }
 
     #[inline(always)]
@@ -182,7 +190,9 @@ impl Stages for Engine {
         debug_assert!(leader.log.is_synced(), "W6: synced before acknowledged");
         self.reporter
             .record_since(timed, Histogram::WalFileSyncMicros);
-        self.leader.note_sync(clock.monotonic_nanos() - began);
+        let nanos = clock.monotonic_nanos().saturating_sub(began);
+        self.leader.note_sync(nanos);
+        self.throttle.times().add(WaitCause::Sync, nanos);
         Ok(())
     }
 
@@ -236,6 +246,7 @@ impl Stages for Engine {
         let synced = sync.end();
         let nanos = clock.monotonic_nanos().saturating_sub(began);
         self.leader.note_sync(nanos);
+        self.throttle.times().add(WaitCause::Sync, nanos);
         self.reporter
             .record_since(timed, Histogram::WalFileSyncMicros);
         synced

@@ -88,3 +88,25 @@ fn the_policy_is_changed_while_writes_are_stopped() {
     assert!(text().starts_with("policy: two_stage\n"));
     db.resume_compactions();
 }
+
+#[test]
+fn waits_for_syncs_and_for_sealed_memtables_are_counted_without_statistics() {
+    let db = open("rocksdb");
+    let cf = db.default_cf();
+    let waited = |cause| {
+        let waited = db.metrics().writes.waited;
+        waited.iter().find(|w| w.0 == cause).unwrap().1
+    };
+    let mut durable = WriteOptions::new();
+    durable.sync = true;
+    cf.put("k", "v").unwrap();
+    assert!(waited("log-sync").is_zero() && waited("memtable-switch").is_zero());
+    cf.put_opt("k", "v", &durable).unwrap();
+    assert!(!waited("log-sync").is_zero());
+    cf.set_options(&[("write_buffer_size", "65536")]).unwrap();
+    for n in 0..100u32 {
+        cf.put(n.to_be_bytes(), vec![0; 4000]).unwrap();
+    }
+    assert!(!waited("memtable-switch").is_zero());
+    assert_eq!(db.metrics().writes.timed, 0);
+}
