@@ -17,8 +17,10 @@ pub const ENTRY: Experiment = Experiment {
     setup: "units of 16 MB of puts of 1 KB in durable batches of 64, as groups of 400 outstanding calls are, and of 8; then a kill; device O \
             for tables and logs. Time of an open with files is that of the device by a virtual clock and processor time of the thread that opens, \
             one after the other. A speed disk is read beside the replay: the time is that of whichever of the two takes longer, with what comes \
-            before it: of the device and of verifying all of its pages, or of the first piece and of the thread that opens. Median of 5.",
-    criterion: "speed disk over files at most 1.1 for each size; four units over one 3 to 5; nothing lost",
+            before it: of the device and of verifying all of its pages, or of the first piece and of the thread that opens. Median of 5. \
+            A system reads files ahead: files that are read ahead perfectly take the longer of the device and the thread that opens.",
+    criterion: "speed disk over files at most 1.1 for each size, and over files that are read ahead perfectly; four units over one 3 to 5; \
+                nothing lost",
     stores: Stores::OnDevices,
     run,
 };
@@ -89,6 +91,11 @@ impl Took {
             processor,
             all: device + processor,
         }
+    }
+
+    /// As if all that the thread needs were read before it asks: no way to read files is faster.
+    fn read_ahead(&self) -> f64 {
+        self.device.max(self.processor)
     }
 
     /// Beside each other. `verifying`: seconds to copy and verify the pages of a byte.
@@ -220,6 +227,7 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
         found.figures.extend([
             times
                 .all_measured("files", &sum(&files))
+                .all_measured("files read ahead", &of(&files, Took::read_ahead))
                 .all_measured("speed disk", &sum(&disk)),
             devices
                 .all_measured("files", &device(&files))
@@ -228,13 +236,13 @@ fn run(bench: &Bench<'_>) -> Result<Findings> {
                 .all_measured("files", &processor(&files))
                 .all_measured("speed disk", &processor(&disk)),
         ]);
+        let ahead = of(&files, Took::read_ahead);
         let (files, disk) = (sum(&files), sum(&disk));
-        for (n, units) in UNITS.iter().enumerate() {
-            found.check(
-                format!("batches of {batch_len}, {units} units: speed disk over files"),
-                Bound::AtMost(1.1),
-                disk[n] / files[n],
-            );
+        for (over, files) in [("files", &files), ("files read ahead", &ahead)] {
+            for (n, units) in UNITS.iter().enumerate() {
+                let what = format!("batches of {batch_len}, {units} units: speed disk over {over}");
+                found.check(what, Bound::AtMost(1.1), disk[n] / files[n]);
+            }
         }
         found.check(
             format!("batches of {batch_len}, speed disk: four units over one"),
