@@ -4,6 +4,7 @@
 //! The work is [`spanlith_workload::model`]'s; here are files, texts and the page.
 
 mod checkpoint;
+mod head;
 mod page;
 pub mod plot;
 mod run;

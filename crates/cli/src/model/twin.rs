@@ -7,20 +7,19 @@
 //! in step with flushes and compactions, so that they follow from the requests; stalls and throughput as fast as it goes.
 
 use super::checkpoint::Checkpoint;
+use super::head::head;
 use super::run::{Base, Effects, Limit, Pace, made_families};
 use super::{Compared, Limits, compare, observe, page, write_trace};
 use crate::db::open::How;
-use crate::fail::{At, Failure, Usage};
+use crate::fail::{Failure, Usage};
 use crate::term;
 use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use spanlith::trace::{TraceReader, extension_path};
-use spanlith_env::Env;
 use spanlith_workload::model::{
     GenerateOptions, Model, Observation, key_at, key_of, population, value_of,
 };
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -156,7 +155,6 @@ impl Twin {
             began: seen.began,
             ..GenerateOptions::default()
         };
-        write_trace(&model, &options, &made)?;
 
         // Some forty memtables are filled, so that one compaction more or less is a small part of what gets written.
         let replayed = self.replayed.min(seen.requests);
@@ -167,36 +165,34 @@ impl Twin {
             .sum();
         let put = put * replayed as f64 / seen.requests as f64;
         let buffer = (put / 40.0).clamp(64.0 * 1024.0, 64.0 * 1024.0 * 1024.0) as u64;
-        let heads = [
-            head(&self.trace, replayed, &dir.join("original.trace"))?,
-            head(&made, replayed, &dir.join("twin-head.trace"))?,
-        ];
-        let options = match &checkpoint {
+        let families = match &checkpoint {
             Some(checkpoint) => checkpoint.families().clone(),
             None => made_families(families, buffer),
         };
-        let (original, other) = both(
-            || match copied {
-                Some(copied) => Ok(copied),
-                None => Base::make(&dir.join("original"), options.clone(), &mut |put| {
-                    fill_original(&seen, &model, put)
-                }),
+        let ((original, original_head), (other, other_head)) = both(
+            || {
+                let base = match copied {
+                    Some(copied) => copied,
+                    None => Base::make(&dir.join("original"), families.clone(), &mut |put| {
+                        fill_original(&seen, &model, put)
+                    })?,
+                };
+                let head = head(&self.trace, replayed, &dir.join("original.trace"))?;
+                Ok((base, head))
             },
             || {
-                let base = Base::make(&dir.join("twin"), options.clone(), &mut |put| {
+                write_trace(&model, &options, &made)?;
+                let base = Base::make(&dir.join("twin"), families.clone(), &mut |put| {
                     fill_twin(&model, put)
                 })?;
-                Ok((base, observe(&made, &self.limits)?))
+                Ok((base, head(&made, replayed, &dir.join("twin-head.trace"))?))
             },
         )?;
-        let (other, twin) = other;
-        let compared = compare(&seen, &twin);
-        drop((seen, twin));
         let replay = |part: f64, pace| {
             let cache = (original.bytes as f64 * part).max(16384.0) as usize;
             both(
-                || original.replay(&heads[0], &dir.join("copy"), cache, pace),
-                || other.replay(&heads[1], &dir.join("twin-copy"), cache, pace),
+                || original.replay(&original_head, &dir.join("copy"), cache, pace),
+                || other.replay(&other_head, &dir.join("twin-copy"), cache, pace),
             )
         };
         let mut pairs = Vec::new();
@@ -211,21 +207,24 @@ impl Twin {
         let free = replay(FREE, Pace::Free)?;
         let written = pairs.iter().map(|p| p.original.written).max().unwrap_or(0);
         let quickly = replayed as f64 / free.0.rate.min(free.1.rate).max(1.0);
-        let limited = match (written as f64 / (STALLED + 2.0 * quickly)) as u64 {
-            bytes if bytes >= LIMIT_MIN => {
-                let limit = Limit {
-                    bytes_per_second: bytes,
-                    write_buffer: checkpoint.is_none().then_some(buffer),
-                };
-                let both = replay(FREE, Pace::Limited(limit))?;
-                Some((bytes, [both.0, both.1]))
-            }
-            _ => None,
-        };
+        let limit = (written as f64 / (STALLED + 2.0 * quickly)) as u64;
+        let limit = (limit >= LIMIT_MIN).then(|| Limit {
+            bytes_per_second: limit,
+            write_buffer: checkpoint.is_none().then_some(buffer),
+        });
+        // Most of the time with a limited disk is spent waiting: the made trace is read meanwhile.
+        let (limited, twin) = both(
+            || {
+                let Some(limit) = limit else { return Ok(None) };
+                let (original, twin) = replay(FREE, Pace::Limited(limit))?;
+                Ok(Some((limit.bytes_per_second, [original, twin])))
+            },
+            || observe(&made, &self.limits),
+        )?;
         Ok(Result {
             trace: self.trace.clone(),
             model,
-            compared,
+            compared: compare(&seen, &twin),
             pairs,
             free: [free.0, free.1],
             limited,
@@ -235,31 +234,6 @@ impl Twin {
             replayed,
         })
     }
-}
-
-/// Copies the first requests of a trace, so many, to a new file; the file beside it is linked as it is. A trace that has no more
-/// is its own head.
-fn head(trace: &Path, requests: u64, to: &Path) -> anyhow::Result<PathBuf> {
-    let fs = Env::system().fs;
-    let mut reader = TraceReader::new(fs.open_sequential(trace).at(trace)?);
-    // The header comes first.
-    for _ in 0..=requests {
-        if reader.next_record().at(trace)?.is_none() {
-            return Ok(trace.to_path_buf());
-        }
-    }
-    let bytes = reader.position();
-    let copy = || -> std::io::Result<()> {
-        let from = std::fs::File::open(trace)?;
-        std::io::copy(&mut from.take(bytes), &mut std::fs::File::create(to)?)?;
-        let beside = extension_path(trace);
-        match beside.exists() {
-            true => std::os::unix::fs::symlink(beside.canonicalize()?, extension_path(to)),
-            false => Ok(()),
-        }
-    };
-    copy().with_context(|| format!("copying the beginning of {}", trace.display()))?;
-    Ok(to.to_path_buf())
 }
 
 /// Does two things at once: the original and its twin have the machine in equal parts.

@@ -335,12 +335,15 @@ impl State {
     /// The next record, unless it is the end.
     fn next(&mut self) -> Result<Option<Turn<'_>>> {
         let ordinal = self.ordinal;
-        let steps = self.steps.get(&ordinal).copied();
         let record = self.reader.next_record()?;
         self.ordinal += 1;
+        let steps = |kind| match kind {
+            kinds::SEEK | kinds::SEEK_FOR_PREV => self.steps.get(&ordinal).copied(),
+            _ => None,
+        };
         Ok(record
             .filter(|record| record.kind != kinds::END)
-            .map(|record| (record, steps)))
+            .map(|record| (record, steps(record.kind))))
     }
 }
 

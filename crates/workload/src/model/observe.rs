@@ -214,6 +214,8 @@ impl Beside {
                 return Ok(None);
             }
             match self.reader.next_record()? {
+                // Most come in their turn.
+                Some(next) if next.ordinal == ordinal => return Ok(Some(next)),
                 Some(next) if next.ordinal < ordinal => {}
                 Some(next) => {
                     self.ahead.insert(next.ordinal, next);
