@@ -136,7 +136,7 @@ impl Compactor<'_> {
         };
         lsm.state.lock().jobs.end_manual(false);
         lsm.state.notify_all();
-        lsm.purge_obsolete();
+        lsm.purge_for_caller();
         result
     }
 }
@@ -214,7 +214,7 @@ impl<'a> TableRemoval<'a> {
         // A refit may wait for that.
         self.lsm.state.notify_all();
         drop(taken);
-        self.lsm.purge_obsolete();
+        self.lsm.purge_for_caller();
         Ok(done?)
     }
 
@@ -240,7 +240,7 @@ impl<'a> TableRemoval<'a> {
         }
         self.lsm.state.notify_all();
         drop(file);
-        self.lsm.purge_obsolete();
+        self.lsm.purge_for_caller();
         Ok(done?)
     }
 }

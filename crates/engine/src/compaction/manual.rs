@@ -171,7 +171,7 @@ impl<'a> ManualCompaction<'a> {
             lsm.schedule(&mut state);
         }
         lsm.state.notify_all();
-        lsm.purge_obsolete();
+        lsm.purge_for_caller();
         match result? {
             Some(level) if options.change_level => self.change_level(level),
             _ => Ok(()),

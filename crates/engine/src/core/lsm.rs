@@ -246,6 +246,12 @@ impl Lsm {
         }
     }
 
+    /// As [`Self::purge_obsolete`]; when it returns, nothing is left that another thread began to unlink, either.
+    pub(crate) fn purge_for_caller(&self) {
+        self.purge_obsolete();
+        self.c.purge.settle();
+    }
+
     /// As [`Self::purge_obsolete`]; takes no lock if nothing is queued.
     pub(super) fn purge_queued(&self) {
         if self.c.purge.has_queued() {

@@ -129,10 +129,15 @@ impl PurgeQueue {
         // Release and Acquire: whoever takes the lock next sees it, and `running` was counted under it.
         self.closed.store(true, Ordering::Release);
         drop(queue);
+        self.settle();
+        self.untrack_all();
+    }
+
+    /// Returns when no thread deletes what it took from the queue before.
+    pub(crate) fn settle(&self) {
         while self.running.load(Ordering::Acquire) > 0 {
             thread::yield_now();
         }
-        self.untrack_all();
     }
 
     /// Returns whether the database is closed, or this is a child of the process that opened it: nothing in its directory is

@@ -367,6 +367,7 @@ impl Db {
             drop(engine.log_retirement().run());
             purge.run();
             purge.run_others();
+            purge.settle();
             engine.options_writer().remove_old();
         }
     }
