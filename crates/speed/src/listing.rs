@@ -182,8 +182,8 @@ impl Prefix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directory::{Directory, LogEnd, LogEntry};
-    use crate::scan::{Pages, judge, tests::page};
+    use crate::directory::LogEnd;
+    use crate::scan::tests::{found, page};
     use spanlith_env::SeededRng;
 
     /// Ordinals that count after pages were added in this order, by the step that listed them.
@@ -237,19 +237,8 @@ mod tests {
             {
                 page.before = 9;
             }
-            let directory = Directory {
-                generation: 1,
-                instance: [0; 16],
-                floor: 5,
-                logs: vec![LogEntry {
-                    number: 4,
-                    colour: 1,
-                    end: LogEnd::Open(0),
-                    groups: vec![0],
-                }],
-            };
             let listed = listed(&pages);
-            let verdict = judge(&directory, vec![Pages::of(pages)], None);
+            let verdict = found(&pages, LogEnd::Open(0));
             let verdict: Vec<u64> = verdict.logs[0].pages.iter().map(|p| p.ordinal).collect();
             assert_eq!(listed, verdict);
         }

@@ -370,7 +370,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn found(pages: &[PageHeader], end: LogEnd) -> Scan {
+    /// The verdict on pages of one log, which are numbered from 5 on.
+    pub(crate) fn found(pages: &[PageHeader], end: LogEnd) -> Scan {
         let directory = Directory {
             generation: 1,
             instance: [0; 16],

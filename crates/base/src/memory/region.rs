@@ -383,7 +383,8 @@ fn map_aligned(bytes: usize) -> Option<NonNull<u8>> {
     }
 }
 
-fn map_bytes(bytes: usize) -> Option<NonNull<u8>> {
+/// A mapping of zeros, of pages that come when they are touched.
+pub(super) fn map_bytes(bytes: usize) -> Option<NonNull<u8>> {
     fork::prepare();
     // SAFETY: A fresh private anonymous mapping touches no existing memory.
     let base = unsafe {

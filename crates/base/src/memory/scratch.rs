@@ -231,26 +231,9 @@ fn layout<T>(len: usize) -> Layout {
 
 #[cfg(all(unix, not(any(loom, shuttle))))]
 mod map {
-    use std::ptr::{NonNull, null_mut};
+    use std::ptr::NonNull;
 
-    /// A mapping of zeros.
-    pub(super) fn take(bytes: usize) -> Option<NonNull<u8>> {
-        // SAFETY: A fresh private anonymous mapping touches no existing memory.
-        let at = unsafe {
-            libc::mmap(
-                null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return None;
-        }
-        NonNull::new(at.cast())
-    }
+    pub(super) use super::super::region::map_bytes as take;
 
     /// The same mapping, longer, perhaps elsewhere; `None` if it stays as it is.
     #[cfg(target_os = "linux")]

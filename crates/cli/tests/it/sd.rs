@@ -1,9 +1,8 @@
 //! `spanlith sd`: speed disks in files.
 
-use crate::support::{db, run};
+use crate::support::{db, holder, run};
 use spanlith_testkit::{TempDir, test_name};
-use std::io::Write;
-use std::process::Stdio;
+use std::ffi::OsStr;
 
 #[test]
 fn a_file_becomes_a_speed_disk_and_is_measured_and_shown() {
@@ -425,20 +424,8 @@ fn a_second_process_is_kept_out_of_the_part_of_the_first() {
     let (one, two) = (temp.join("one"), temp.join("two"));
     let load = ["load", "--create", "--batch-size", "1", "--set", &own];
     let args = ["db"].iter().chain(&load).chain(&["--db"]);
-    let mut holder = crate::support::command(args)
-        .arg(&one)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut input = holder.stdin.take().unwrap();
-    input.write_all(b"b\t2\n").unwrap();
-    // The holder has the disk once its entry can be read.
-    while db("get", &one, &["b"]).code != Some(0) {
-        assert!(holder.try_wait().unwrap().is_none(), "the holder ended");
-        std::thread::yield_now();
-    }
+    let args = args.map(OsStr::new).chain([one.as_os_str()]);
+    let (mut holder, input) = holder(args, || db("get", &one, &["b"]));
     let put = |own: &str| db("put", &two, &["--create", "--set", own, "k", "v"]);
     for err in [
         put(&own).fails(1),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// The binary under test.
 pub const SPANLITH: &str = env!("CARGO_BIN_EXE_spanlith");
@@ -49,6 +49,26 @@ pub fn command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
 /// Runs the binary.
 pub fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Run {
     run_with_input(args, b"")
+}
+
+/// A `db load` that has `b` = 2 in, and holds its database until its input, the second of these, is dropped. `get` reads `b`.
+pub fn holder<S: AsRef<OsStr>>(
+    load: impl IntoIterator<Item = S>,
+    get: impl Fn() -> Run,
+) -> (Child, ChildStdin) {
+    let mut holder = command(load)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = holder.stdin.take().unwrap();
+    input.write_all(b"b\t2\n").unwrap();
+    while get().code != Some(0) {
+        assert!(holder.try_wait().unwrap().is_none(), "the holder ended");
+        std::thread::yield_now();
+    }
+    (holder, input)
 }
 
 /// Runs the binary with something to read.

@@ -1,10 +1,8 @@
 //! Bad input: exit code, message, way out; nothing made, nothing changed.
 
-use crate::support::{command, contents, db, run};
+use crate::support::{contents, db, holder, run};
 use spanlith_testkit::{TempDir, golden_case, test_name};
-use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
 
 #[test]
 fn a_command_line_that_makes_no_sense_ends_with_2_and_a_hint() {
@@ -149,19 +147,8 @@ fn the_process_that_holds_the_lock_is_named_and_reading_goes_on() {
     let dir = temp.join("db");
     db("put", &dir, &["--create", "a", "1"]).ok();
     let path = dir.to_str().unwrap();
-    let mut holder = command(["db", "load", "--batch-size", "1", "--db", path])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut input = holder.stdin.take().unwrap();
-    input.write_all(b"b\t2\n").unwrap();
-    // The holder has the database open once its entry can be read.
-    while db("get", &dir, &["b"]).code != Some(0) {
-        assert!(holder.try_wait().unwrap().is_none(), "the holder ended");
-        std::thread::yield_now();
-    }
+    let load = ["db", "load", "--batch-size", "1", "--db", path];
+    let (mut holder, input) = holder(load, || db("get", &dir, &["b"]));
     let err = db("put", &dir, &["c", "3"]).fails(1);
     assert!(
         err.starts_with("error: IO error: While lock file: "),

@@ -13,10 +13,7 @@ impl Compactor<'_> {
     /// Body of the job: merges until nothing is to be merged.
     pub(crate) fn run_beside(&self) {
         loop {
-            let fs = &*self.lsm.c.env.fs;
-            let families = self.lsm.families.load_full();
-            let short = ShortDirs::look(fs, &families, &self.lsm.options(), &self.lsm.throttle);
-            drop(families);
+            let short = self.look_for_room();
             let job = {
                 let mut state = self.lsm.state.lock();
                 let job = self.begin_beside(&mut state, &short);

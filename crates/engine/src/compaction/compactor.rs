@@ -34,10 +34,7 @@ impl<'a> Compactor<'a> {
 
     /// Body of a background compaction job: picks, runs, and asks for the next.
     pub(crate) fn run_next(&self) {
-        let fs = &*self.lsm.c.env.fs;
-        let families = self.lsm.families.load_full();
-        let short = ShortDirs::look(fs, &families, &self.lsm.options(), &self.lsm.throttle);
-        drop(families);
+        let short = self.look_for_room();
         let job = {
             let mut state = self.lsm.state.lock();
             state.jobs.start_compaction();
@@ -61,6 +58,13 @@ impl<'a> Compactor<'a> {
             }
             None => self.lsm.purge_obsolete(),
         }
+    }
+
+    /// Looks where there is little room. Requires: no lock, since the file system is asked.
+    pub(super) fn look_for_room(&self) -> ShortDirs {
+        let lsm = self.lsm;
+        let families = lsm.families.load_full();
+        ShortDirs::look(&*lsm.c.env.fs, &families, &lsm.options(), &lsm.throttle)
     }
 
     /// Runs a background job that was begun, reports what goes wrong, and ends it.

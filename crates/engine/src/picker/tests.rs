@@ -398,16 +398,7 @@ fn files_that_reads_pass_through_in_vain_go_down_the_hottest_first() {
         ..LevelOptions::default()
     };
     let pick_in = |options: &LevelOptions| {
-        let input = PickerInput {
-            version: &made,
-            options,
-            running: &[],
-            oldest_snapshot: None,
-            now: 0,
-            ahead_seconds: 0,
-            young_after: None,
-            placed: &[],
-        };
+        let input = at_rest(&made, options);
         let plan = pick(&input);
         assert_eq!(plan.is_some(), needs_compaction(&input));
         plan.map(|p| print_plan(&p).lines().take(2).collect::<Vec<_>>().join(" "))
